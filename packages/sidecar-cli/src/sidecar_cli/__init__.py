@@ -1,0 +1,1 @@
+"""The sidecar command line."""

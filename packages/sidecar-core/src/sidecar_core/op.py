@@ -1,0 +1,168 @@
+"""The contract of an operation: one Arrow table in, one Arrow table out, row for row."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict
+
+from sidecar_core.errors import OpError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from contextlib import ExitStack
+
+    from sidecar_core.dataset import Dataset
+    from sidecar_core.isolation import IsolationPool
+    from sidecar_core.side_inputs import SideInputSpec
+
+
+class OpParams(BaseModel):
+    """Base of an op's parameters: unknown keys are errors, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True)
+class PlanContext:
+    """What an op may know while a plan is made, before any shard is read.
+
+    Attributes:
+        dataset: the dataset that the pipeline runs on.
+        main_schema: schema of the main dataset's first readable shard, or None while planning offline.
+    """
+
+    dataset: Dataset
+    main_schema: pa.Schema | None = None
+
+
+@dataclass(frozen=True)
+class OpContext:
+    """Where the batch given to `BaseOp.apply` comes from, and what the op may use.
+
+    Attributes:
+        dataset: the dataset that the pipeline runs on.
+        rel_path: the shard's path below the main prefix.
+        first_row: position in the shard of the batch's first row.
+        isolation: child processes for work that may crash, hang or exhaust memory.
+        side_inputs: what the op declared, by the name it gave.
+        shard_scope: closed after the shard's last batch; what lives as long as a shard goes here.
+        shard_state: values that live as long as the shard, keyed by the op.
+        logger: for messages to the person who runs this.
+    """
+
+    dataset: Dataset
+    rel_path: str
+    first_row: int
+    isolation: IsolationPool
+    side_inputs: Mapping[str, object]
+    shard_scope: ExitStack
+    shard_state: dict[object, object] = field(default_factory=dict)
+    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("sidecar"))
+
+
+class BaseOp:
+    """One step of a pipeline.
+
+    An instance is shared by threads and keeps no state between calls. A row's result depends only on
+    that row, its position in the shard, and the side inputs: never on its neighbours or on how the
+    shard was cut into batches.
+
+    Subclasses set `Params` and `version`, and implement `output_fields` (or `output_schema`, when they
+    drop or rename) and `apply`.
+    """
+
+    Params: ClassVar[type[OpParams]] = OpParams
+    type_name: ClassVar[str] = ""
+    version: ClassVar[int] = 1
+    adds_placeholders: ClassVar[bool] = False  # its columns are there for any later op to fill
+
+    def __init__(self, params: OpParams) -> None:
+        self.params = params
+
+    def validate(self, dataset: Dataset) -> None:
+        """Checks what needs the dataset. Raises ConfigError or ValueError; touches no storage."""
+
+    def input_columns(self, dataset: Dataset) -> list[str]:
+        """Returns the columns it reads: of the main dataset or of earlier ops."""
+        return []
+
+    def output_fields(self, dataset: Dataset) -> list[pa.Field]:
+        """Returns the columns it adds or fills, in the order in which the output has them."""
+        return []
+
+    def updates(self) -> Collection[str]:
+        """Returns the existing, not scaffolded columns whose values it replaces on purpose."""
+        return ()
+
+    def output_schema(self, schema: pa.Schema, ctx: PlanContext) -> pa.Schema:
+        """Returns the schema after this op, given the one before; override to drop, rename or cast.
+
+        Args:
+            schema: the columns before this op, in order.
+            ctx: the dataset, and the main dataset's schema when it is known.
+
+        Raises:
+            ConfigError: the columns before do not fit this op.
+        """
+        for new in self.output_fields(ctx.dataset):
+            index = schema.get_field_index(new.name)
+            schema = schema.append(new) if index < 0 else schema.set(index, new)
+        return schema
+
+    def fingerprint_params(self, columns: Collection[str]) -> dict[str, object]:
+        """Returns the parameters that decide the values of `columns`, as JSON values.
+
+        An op whose columns do not all depend on all parameters overrides this, so that a column keeps
+        its fingerprint when only its neighbours change.
+        """
+        del columns
+        return self.params.model_dump(mode="json")
+
+    def reason_columns(self) -> dict[str, str]:
+        """Returns the column (or `column.child`) that holds each output column's reasons for invalid rows.
+
+        Keys are the columns whose rows are judged, values the string column with null or `ok` for
+        valid rows and a `Reason` otherwise.
+        """
+        return {}
+
+    def declare_side_inputs(self, dataset: Dataset) -> dict[str, SideInputSpec]:
+        """Returns the blobs that it needs in every worker, by a name of its choice."""
+        del dataset
+        return {}
+
+    def apply(self, table: pa.Table, ctx: OpContext) -> pa.Table:
+        """Returns a new table for a batch of consecutive rows of one shard.
+
+        Args:
+            table: the batch; rows, order and key column must come back unchanged.
+            ctx: where the batch is from, and what may be used.
+
+        Returns:
+            A table with the same rows in the same order and the columns that the plan promised.
+        """
+        raise NotImplementedError
+
+
+def set_columns(table: pa.Table, columns: Mapping[str, pa.Array | pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
+    """Returns `table` with each of `columns` appended, or replaced in place when it has that name.
+
+    Args:
+        table: any table.
+        columns: new values, one per row of `table`.
+        schema: fields for the new columns, by name.
+
+    Raises:
+        OpError: a column has another number of rows than `table`.
+    """
+    for name, values in columns.items():
+        if len(values) != table.num_rows:
+            raise OpError(f"column {name!r} has {len(values)} values for {table.num_rows} rows")
+        index = table.schema.get_field_index(name)
+        new = schema.field(name)
+        table = table.append_column(new, values) if index < 0 else table.set_column(index, new, values)
+    return table

@@ -1,0 +1,1 @@
+"""Resized image datasets aligned with their main dataset: geometry, codec, audit columns, verifier."""

@@ -1,0 +1,1 @@
+"""Where sidecar shards are processed: the local runtime, runs, manifests and verification."""
