@@ -1,0 +1,243 @@
+"""What happens to one shard: read, compute batch by batch, write, check, commit, report.
+
+Every runtime calls `run_shard`; a runtime only decides where and when.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sidecar_core import __version__
+from sidecar_core.align import KeyDigest, first_misaligned
+from sidecar_core.errors import OpError, ShardError, SidecarError, StorageError
+from sidecar_core.footer import FooterInfo
+from sidecar_core.op import OpContext
+from sidecar_core.outcome import InvalidCounter, ShardReport
+from sidecar_core.shard_reader import MainShard, ShardBatch
+from sidecar_core.shard_writer import ShardWriter, check_shard_file
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from sidecar_core.isolation import IsolationPool
+    from sidecar_core.op import BaseOp
+    from sidecar_core.plan import PlannedOutput, PlannedShard, RunPlan
+    from sidecar_core.storage import Storage
+
+
+class RunCancelledError(SidecarError):
+    """The run was told to stop; the shard was given up and left no output."""
+
+
+@dataclass(frozen=True)
+class ShardResources:
+    """What a process holds for all the shards that it works on.
+
+    Attributes:
+        main: the main dataset, read only.
+        outputs: one storage per planned output, in the plan's order.
+        isolation: child processes for the ops, or None when no op needs them.
+        staging: one local folder per output, in which shards are written before they are committed.
+        side_inputs: what each op declared, by the op's position in the pipeline and the op's name for it.
+        cancelled: set when the run must stop; looked at between batches.
+        on_rows: called after each batch with the number of rows and of invalid rows among them.
+        logger: for messages to the person who runs this.
+    """
+
+    main: Storage
+    outputs: tuple[Storage, ...]
+    isolation: IsolationPool
+    staging: tuple[Path, ...]
+    side_inputs: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
+    cancelled: threading.Event | None = None
+    on_rows: Callable[[int, int], None] | None = None
+    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("sidecar"))
+
+
+def run_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources) -> ShardReport:
+    """Makes one shard of each output, or raises and leaves none of them changed by half.
+
+    Reading of the next batch and writing of the last overlap with computing, so that memory follows
+    the batch and not the shard.
+
+    Args:
+        plan: the run's plan.
+        shard: a main shard, and the output shards that were there when the run was planned.
+        resources: storages, child processes and staging folders of this process.
+
+    Returns:
+        What was done: rows, invalid rows by reason, bytes, seconds.
+
+    Raises:
+        ShardError: the main shard is unreadable or does not fit the plan; trying again does not help.
+        OpError: an op broke its contract.
+        StorageError: reading or committing failed.
+        RunCancelledError: `resources.cancelled` was set.
+    """
+    started = time.monotonic()
+    source = MainShard.open(resources.main, shard.main, plan)
+    with ExitStack() as scope:
+        writers = [
+            scope.enter_context(_open_writer(output, folder, shard.rel_path))
+            for output, folder in zip(plan.outputs, resources.staging, strict=True)
+        ]
+        invalid = [InvalidCounter(output.reason_columns) for output in plan.outputs]
+        key_digest = _stream(plan, source, resources, writers, invalid)
+        source.check_unchanged()
+        files = [
+            _finish(plan, output, writer, source, counter, key_digest)
+            for output, writer, counter in zip(plan.outputs, writers, invalid, strict=True)
+        ]
+        _raise_if_cancelled(resources)
+        committed = [
+            storage.commit_file(path, shard.rel_path, replace=present)
+            for storage, path, present in zip(resources.outputs, files, shard.present, strict=True)
+        ]
+    return ShardReport(
+        rel_path=shard.rel_path,
+        status="done",
+        rows=source.num_rows,
+        invalid={
+            output.name: dict(counter.counts) for output, counter in zip(plan.outputs, invalid, strict=True)
+        },
+        bytes_in=shard.main.size_bytes,
+        bytes_out=sum(info.size_bytes for info in committed),
+        elapsed_s=time.monotonic() - started,
+    )
+
+
+def _stream(
+    plan: RunPlan,
+    source: MainShard,
+    resources: ShardResources,
+    writers: list[ShardWriter],
+    invalid: list[InvalidCounter],
+) -> KeyDigest:
+    """Moves every batch of the shard through the ops to the writers; returns the main key's digest."""
+    digest = KeyDigest()
+    state: dict[object, object] = {}
+    with ExitStack() as shard_scope, ThreadPoolExecutor(2, thread_name_prefix="sidecar-io") as io:
+        batches = source.batches()
+        upcoming: Future[ShardBatch | None] = io.submit(next, batches, None)
+        writing: Future[None] | None = None
+        while (batch := upcoming.result()) is not None:
+            upcoming = io.submit(next, batches, None)
+            _raise_if_cancelled(resources)
+            digest.update(batch.table.column(plan.key_column))
+            context = OpContext(
+                dataset=plan.dataset,
+                rel_path=source.rel_path,
+                first_row=batch.first_row,
+                isolation=resources.isolation,
+                side_inputs={},
+                shard_scope=shard_scope,
+                shard_state=state,
+                logger=resources.logger,
+            )
+            table = _apply_ops(plan, batch.table, context, resources.side_inputs)
+            invalid_rows = max((counter.count(table) for counter in invalid), default=0)
+            if writing is not None:
+                writing.result()
+            writing = io.submit(_write, plan, writers, table, end_row_group=batch.ends_row_group)
+            if resources.on_rows is not None:
+                resources.on_rows(table.num_rows, invalid_rows)
+        if writing is not None:
+            writing.result()
+    return digest
+
+
+def _apply_ops(
+    plan: RunPlan, table: pa.Table, context: OpContext, side_inputs: Mapping[int, Mapping[str, object]]
+) -> pa.Table:
+    """Runs the ops over one batch and holds each to its contract."""
+    key = table.column(plan.key_column)
+    for index, op in enumerate(plan.operations):
+        where = f"{context.rel_path} rows {context.first_row}-{context.first_row + len(key) - 1}"
+        try:
+            result = op.apply(table, replace(context, side_inputs=side_inputs.get(index, {})))
+        except (SidecarError, OSError):
+            raise
+        except Exception as error:
+            message = f"{where}: op {op.type_name!r} raised {type(error).__name__}: {error}"
+            raise OpError(message) from error
+        _check_op_kept_rows(op, key, result, plan.key_column, where)
+        table = result
+    for name, expected in ((field.name, field.type) for field in plan.table_schema):
+        found = table.schema.field(name).type if name in table.schema.names else None
+        if found != expected:
+            message = f"{context.rel_path}: column {name!r} is {found or 'missing'} where the plan has {expected}"
+            raise OpError(message, None, f"look at output_schema and apply of {plan.producer(name)!r}")
+    return table
+
+
+def _check_op_kept_rows(op: BaseOp, key: pa.ChunkedArray, result: pa.Table, key_column: str, where: str) -> None:
+    if not isinstance(result, pa.Table):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin's op may return anything
+        raise OpError(f"{where}: op {op.type_name!r} returned {type(result).__name__}", "a pyarrow.Table")
+    if result.num_rows != len(key):
+        raise OpError(f"{where}: op {op.type_name!r} returned {result.num_rows} rows for {len(key)}")
+    if key_column not in result.schema.names:
+        raise OpError(f"{where}: op {op.type_name!r} dropped the key column {key_column!r}")
+    moved = first_misaligned(key, result.column(key_column), null_matches_null=True)
+    if moved is not None:
+        before, after = key[moved].as_py(), result.column(key_column)[moved].as_py()
+        raise OpError(f"{where}: op {op.type_name!r} changed the key of row +{moved} from {before!r} to {after!r}")
+
+
+def _write(plan: RunPlan, writers: list[ShardWriter], table: pa.Table, *, end_row_group: bool) -> None:
+    for output, writer in zip(plan.outputs, writers, strict=True):
+        arrays = [table.column(column) for _, column in output.columns]
+        writer.write(pa.Table.from_arrays(arrays, schema=output.schema), end_row_group=end_row_group)
+
+
+def _open_writer(output: PlannedOutput, folder: Path, rel_path: str) -> ShardWriter:
+    path = folder / output.name / rel_path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return ShardWriter(path, output.schema, image_columns=output.image_columns)
+
+
+def _finish(
+    plan: RunPlan,
+    output: PlannedOutput,
+    writer: ShardWriter,
+    source: MainShard,
+    invalid: InvalidCounter,
+    key_digest: KeyDigest,
+) -> Path:
+    """Closes the staged file with its footer and proves it before it may be committed."""
+    footer = FooterInfo(
+        fingerprint=output.fingerprint,
+        run_id=plan.run_id,
+        version=__version__,
+        inputs=(source.version(),),
+        rows=source.num_rows,
+        key_digest="",
+        key_digest_row_groups=(),
+        invalid=dict(invalid.by_column),
+    )
+    report = writer.close(footer)
+    if report.key_digest != key_digest.hexdigest():
+        message = f"{source.rel_path}: output {output.name!r} holds other keys than the main shard"
+        raise OpError(message)
+    if report.rows != source.num_rows:
+        raise OpError(f"{source.rel_path}: output {output.name!r} has {report.rows} rows for {source.num_rows}")
+    check_shard_file(writer.path, output.schema, source.num_rows)
+    return writer.path
+
+
+def _raise_if_cancelled(resources: ShardResources) -> None:
+    if resources.cancelled is not None and resources.cancelled.is_set():
+        raise RunCancelledError("the run was stopped")
+
+
+def is_passing(error: BaseException) -> bool:
+    """Returns whether trying the shard again may help: storage that failed, not a shard that is wrong."""
+    return isinstance(error, (StorageError, OSError)) and not isinstance(error, (ShardError, FileNotFoundError))

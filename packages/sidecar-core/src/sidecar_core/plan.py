@@ -1,0 +1,189 @@
+"""A run's plan: everything that is fixed before the first shard is read."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sidecar_core.errors import ShardError, UsageError
+from sidecar_core.pipeline import check_columns, output_fingerprint
+from sidecar_core.shard_reader import open_parquet
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sidecar_core.dataset import Dataset
+    from sidecar_core.op import BaseOp
+    from sidecar_core.pipeline import CheckedColumns, Pipeline
+    from sidecar_core.storage import ObjectInfo, Storage
+
+
+@dataclass(frozen=True)
+class PlannedShard:
+    """A main shard, and per output the file that was there when the run was planned.
+
+    Attributes:
+        main: the main shard.
+        present: in the plan's order of outputs, the output file to replace, or None where there is none.
+    """
+
+    main: ObjectInfo
+    present: tuple[ObjectInfo | None, ...]
+
+    @property
+    def rel_path(self) -> str:
+        """The shard's path below the main prefix and below each output prefix."""
+        return self.main.rel_path
+
+
+@dataclass(frozen=True)
+class PlannedOutput:
+    """One dataset that a run writes.
+
+    Attributes:
+        name: the output's name in the pipeline.
+        prefix: where it is written, ending with one slash.
+        schema: the schema of each of its shards, key column first.
+        columns: pairs of the name in the output and the table's column, in the schema's order.
+        fingerprint: of all that makes its columns.
+        image_columns: its binary columns, stored uncompressed.
+        reason_columns: per judged column, the table column (or `column.child`) with its reasons.
+    """
+
+    name: str
+    prefix: str
+    schema: pa.Schema
+    columns: tuple[tuple[str, str], ...]
+    fingerprint: str
+    image_columns: tuple[str, ...]
+    reason_columns: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """A pipeline bound to a dataset's real schema and to output prefixes.
+
+    Attributes:
+        run_id: `YYYYMMDDTHHMMSSZ-` and six hex digits; sorts by start.
+        pipeline: the validated pipeline.
+        main_schema: the main columns that are read, in reading order, with the plan's types.
+        table_schema: the columns after the last op.
+        outputs: what is written.
+    """
+
+    run_id: str
+    pipeline: Pipeline
+    main_schema: pa.Schema
+    table_schema: pa.Schema
+    outputs: tuple[PlannedOutput, ...]
+
+    @property
+    def dataset(self) -> Dataset:
+        """The dataset that the pipeline runs on."""
+        return self.pipeline.dataset
+
+    @property
+    def operations(self) -> tuple[BaseOp, ...]:
+        """The ops, in order."""
+        return self.pipeline.operations
+
+    @property
+    def key_column(self) -> str:
+        """Name of the key column, first in every output."""
+        return self.dataset.key_column
+
+    @property
+    def reads_image(self) -> bool:
+        """Whether any op looks at pixels, so that batches must be small."""
+        return self.dataset.image_column is not None and self.dataset.image_column in self.main_schema.names
+
+
+def plan_run(
+    pipeline: Pipeline,
+    main: Storage,
+    shards: Sequence[ObjectInfo],
+    prefixes: Mapping[str, str],
+    *,
+    now: datetime | None = None,
+) -> RunPlan:
+    """Binds a pipeline to the schema of the dataset's first readable shard.
+
+    Args:
+        pipeline: a loaded pipeline.
+        main: the main dataset.
+        shards: its shards.
+        prefixes: the effective prefix of each output, by the output's name.
+        now: the time in the run id; default the present.
+
+    Raises:
+        UsageError: there are no shards, or none is readable.
+        ConfigError: the columns of the main dataset do not fit the pipeline.
+    """
+    main_schema = first_readable_schema(main, shards)
+    checked = check_columns(pipeline, main_schema)
+    reads = pa.schema([main_schema.field(name).remove_metadata() for name in checked.main_columns])
+    return RunPlan(
+        run_id=new_run_id(now),
+        pipeline=pipeline,
+        main_schema=reads,
+        table_schema=checked.table_schema,
+        outputs=tuple(
+            _planned_output(pipeline, checked, output.name, prefixes[output.name]) for output in pipeline.outputs
+        ),
+    )
+
+
+def first_readable_schema(main: Storage, shards: Sequence[ObjectInfo]) -> pa.Schema:
+    """Returns the Arrow schema of the first shard that has a Parquet footer.
+
+    Raises:
+        UsageError: there are no shards, or none is readable.
+    """
+    if not shards:
+        raise UsageError(
+            f"no shards at {main.prefix}",
+            "*.parquet files at any depth, in folders that do not begin with '_' or '.'",
+            "check main_prefix",
+        )
+    first_error: ShardError | None = None
+    for shard in shards:
+        try:
+            return open_parquet(main, shard.rel_path).schema_arrow
+        except ShardError as error:
+            first_error = first_error or error
+    raise UsageError(f"none of the {len(shards)} shards at {main.prefix} is readable: {first_error}") from first_error
+
+
+def new_run_id(now: datetime | None = None) -> str:
+    """Returns an id that sorts by the run's start and is unique among runs of the same second."""
+    stamp = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    return f"{stamp}-{secrets.token_hex(3)}"
+
+
+def _planned_output(pipeline: Pipeline, checked: CheckedColumns, name: str, prefix: str) -> PlannedOutput:
+    output = checked.output(name)
+    taken = {table_column: out_name for out_name, table_column in output.columns}
+    reasons = {
+        taken[judged]: path
+        for op in pipeline.operations
+        for judged, path in op.reason_columns().items()
+        if judged in taken
+    }
+    return PlannedOutput(
+        name=name,
+        prefix=prefix,
+        schema=output.schema,
+        columns=output.columns,
+        fingerprint=output_fingerprint(pipeline, name),
+        image_columns=tuple(
+            field.name
+            for field in output.schema
+            if field.name != pipeline.dataset.key_column
+            and (pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type))
+        ),
+        reason_columns=reasons,
+    )

@@ -1,0 +1,188 @@
+"""Reading a main shard in batches that are bounded by rows and by bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sidecar_core.errors import ShardError
+from sidecar_core.footer import InputVersion, parquet_footer_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sidecar_core.plan import RunPlan
+    from sidecar_core.storage import ObjectInfo, Storage
+
+PIXEL_BATCH_ROWS = 256
+PLAIN_BATCH_ROWS = 16_384
+BATCH_BYTES = 64 * 2**20
+_READ_UNIT_BYTES = 8 * 2**20  # what Arrow decodes at a time; batches are put together from such pieces
+_READ_BUFFER_BYTES = 64 * 2**10
+
+
+@dataclass(frozen=True)
+class ShardBatch:
+    """Consecutive rows of one row group of a shard.
+
+    Attributes:
+        table: the columns that the plan reads, with the plan's types.
+        first_row: position in the shard of its first row.
+        ends_row_group: whether the main shard's row group ends with it.
+    """
+
+    table: pa.Table
+    first_row: int
+    ends_row_group: bool
+
+
+class MainShard:
+    """An open main shard. Use `MainShard.open`."""
+
+    def __init__(self, storage: Storage, info: ObjectInfo, plan: RunPlan, file: pq.ParquetFile) -> None:
+        self._storage = storage
+        self._info = info
+        self._plan = plan
+        self._file = file
+        self.rel_path = info.rel_path
+        self.num_rows: int = file.metadata.num_rows
+
+    @classmethod
+    def open(cls, storage: Storage, info: ObjectInfo, plan: RunPlan) -> MainShard:
+        """Opens the shard and checks that it has the columns that the plan reads.
+
+        Raises:
+            ShardError: it is not a Parquet file, or lacks a column.
+        """
+        file = open_parquet(storage, info.rel_path)
+        missing = [field.name for field in plan.main_schema if field.name not in file.schema_arrow.names]
+        if missing:
+            message = f"{storage.prefix}{info.rel_path}: no column {missing[0]!r}"
+            raise ShardError(message, "columns " + ", ".join(file.schema_arrow.names))
+        return cls(storage, info, plan, file)
+
+    def batches(self) -> Iterator[ShardBatch]:
+        """Yields the shard's rows in order; batches never cross a row group of the main shard.
+
+        Raises:
+            ShardError: the file is damaged, or a value does not fit the plan's type.
+        """
+        first_row = 0
+        max_rows = PIXEL_BATCH_ROWS if self._plan.reads_image else PLAIN_BATCH_ROWS
+        try:
+            for group in range(self._file.metadata.num_row_groups):
+                remaining = self._file.metadata.row_group(group).num_rows
+                for batches in _coalesce(self._read(group, max_rows), max_rows, BATCH_BYTES):
+                    table = self._as_planned(pa.Table.from_batches(batches), first_row)
+                    remaining -= table.num_rows
+                    yield ShardBatch(table, first_row, ends_row_group=remaining == 0)
+                    first_row += table.num_rows
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+            raise self._unreadable(error, first_row) from error
+        if first_row != self.num_rows:
+            raise ShardError(f"{self._uri}: {first_row} rows read where its footer says {self.num_rows}")
+
+    def version(self) -> InputVersion:
+        """Returns which version of the main shard this is, for the footers of what is made from it."""
+        return InputVersion(
+            kind="main",
+            uri=self._uri,
+            size_bytes=self._info.size_bytes,
+            etag=self._info.etag,
+            mtime_ns=self._info.mtime_ns,
+            parquet_footer_digest=parquet_footer_digest(self._storage, self.rel_path),
+        )
+
+    def check_unchanged(self) -> None:
+        """Raises ShardError when the main shard was replaced while it was read."""
+        now = self._storage.stat(self.rel_path)
+        if now != self._info:
+            raise ShardError(f"{self._uri}: the main shard changed during the run")
+
+    @property
+    def _uri(self) -> str:
+        return f"{self._storage.prefix}{self.rel_path}"
+
+    def _read(self, group: int, max_rows: int) -> Iterator[pa.RecordBatch]:
+        names = self._plan.main_schema.names
+        metadata = self._file.metadata.row_group(group)
+        if metadata.num_rows == 0:
+            return iter(())
+        rows = max(1, min(max_rows, _READ_UNIT_BYTES * metadata.num_rows // max(1, _read_bytes(metadata, names))))
+        return self._file.iter_batches(batch_size=rows, row_groups=[group], columns=names, use_threads=False)
+
+    def _as_planned(self, table: pa.Table, first_row: int) -> pa.Table:
+        """Brings the columns into the plan's order and types; a value that does not fit is an error."""
+        table = table.select(self._plan.main_schema.names)
+        if table.schema.equals(self._plan.main_schema):
+            return table
+        columns: list[pa.ChunkedArray] = []
+        for field in self._plan.main_schema:
+            column = table.column(field.name)
+            try:
+                columns.append(column if column.type == field.type else column.cast(field.type))
+            except pa.ArrowInvalid as error:
+                message = (
+                    f"{self._uri} rows {first_row}-{first_row + table.num_rows - 1}: column {field.name!r} is "
+                    f"{column.type} and does not fit the {field.type} of the dataset's first shard: {error}"
+                )
+                raise ShardError(message) from error
+        return pa.Table.from_arrays(columns, schema=self._plan.main_schema)
+
+    def _unreadable(self, error: Exception, first_row: int) -> Exception:
+        if isinstance(error, OSError) and error.errno is not None:
+            return error
+        return ShardError(f"{self._uri}: unreadable after row {first_row}: {str(error).strip()}")
+
+
+def open_parquet(storage: Storage, rel_path: str) -> pq.ParquetFile:
+    """Opens a shard for reading with bounded buffers.
+
+    Raises:
+        ShardError: the file is empty, has no Parquet footer, or is damaged.
+    """
+    handle = storage.open_input(rel_path)
+    try:
+        return pq.ParquetFile(
+            handle, pre_buffer=False, buffer_size=_READ_BUFFER_BYTES, page_checksum_verification=True
+        )
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        message = f"{storage.prefix}{rel_path}: not a readable Parquet file: {str(error).strip()}"
+        raise ShardError(message, "a complete Parquet file") from error
+
+
+def _read_bytes(metadata: pq.RowGroupMetaData, names: Sequence[str]) -> int:
+    """Returns the uncompressed size of the top-level columns `names` in a row group."""
+    wanted = set(names)
+    columns = (metadata.column(index) for index in range(metadata.num_columns))
+    return sum(column.total_uncompressed_size for column in columns if column.path_in_schema.split(".")[0] in wanted)
+
+
+def _coalesce(batches: Iterator[pa.RecordBatch], max_rows: int, max_bytes: int) -> Iterator[list[pa.RecordBatch]]:
+    """Groups small batches up to a number of rows and of bytes; a batch that is too large is cut."""
+    group: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        for piece in _split(batch, max_bytes):
+            if group and (rows + piece.num_rows > max_rows or size + piece.nbytes > max_bytes):
+                yield group
+                group, rows, size = [], 0, 0
+            group.append(piece)
+            rows += piece.num_rows
+            size += piece.nbytes
+    if group:
+        yield group
+
+
+def _split(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    if batch.nbytes <= max_bytes or batch.num_rows <= 1:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _split(batch.slice(0, half), max_bytes)
+    yield from _split(batch.slice(half), max_bytes)

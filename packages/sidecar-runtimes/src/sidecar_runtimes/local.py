@@ -1,0 +1,155 @@
+"""The local runtime: this process reads and writes, isolated child processes compute."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar
+
+from sidecar_core.errors import SidecarError
+from sidecar_core.execute import RunCancelledError, ShardResources, is_passing, run_shard
+from sidecar_core.isolation import IsolationOptions, IsolationPool
+from sidecar_core.outcome import ShardReport
+from sidecar_core.storage import open_storage
+
+from sidecar_runtimes.base import Runtime
+from sidecar_runtimes.side_inputs import load_side_inputs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from sidecar_core.storage import Storage
+    from sidecar_core.plan import PlannedShard, RunPlan
+
+    from sidecar_runtimes.progress import RunObserver
+
+_SHARDS_AT_ONCE = 2  # the second is read and written while the first is computed
+_BACKOFF_S = 0.5
+
+
+class LocalRuntime(Runtime):
+    """Runs shards on this machine.
+
+    Args:
+        workers: isolated child processes that compute rows; default the machine's cores.
+        retries: further attempts for a shard whose error may pass.
+    """
+
+    name: ClassVar[str] = "local"
+
+    def __init__(self, *, workers: int | None = None, retries: int = 2) -> None:
+        self.workers = workers or available_cores()
+        self.retries = retries
+
+    def describe(self) -> dict[str, object]:
+        """Returns the number of workers and of retries."""
+        return {"workers": self.workers, "retries": self.retries}
+
+    def run(self, plan: RunPlan, shards: Sequence[PlannedShard], observer: RunObserver) -> Iterator[ShardReport]:
+        """Yields one report a shard; see `Runtime.run`."""
+        cancelled = threading.Event()
+        main = open_storage(plan.dataset.main_prefix, plan.dataset.storage)
+        outputs = tuple(open_storage(output.prefix, plan.dataset.storage) for output in plan.outputs)
+        tell = threading.Lock()
+
+        def on_rows(rows: int, invalid: int) -> None:
+            with tell:
+                observer.rows_done(rows, invalid)
+
+        with (
+            IsolationPool(IsolationOptions(workers=self.workers)) as isolation,
+            StagingFolders(plan, outputs) as staging,
+        ):
+            resources = ShardResources(
+                main=main,
+                outputs=outputs,
+                isolation=isolation,
+                staging=staging.paths,
+                side_inputs=load_side_inputs(plan.operations, plan.dataset),
+                cancelled=cancelled,
+                on_rows=on_rows,
+            )
+            executor = ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="sidecar-shard")
+            waiting = iter(shards)
+            running: set[Future[ShardReport]] = set()
+            try:
+                while True:
+                    for shard in islice(waiting, _SHARDS_AT_ONCE - len(running)):
+                        running.add(executor.submit(attempt_shard, plan, shard, resources, retries=self.retries))
+                    if not running:
+                        break
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        report = future.result()
+                        with tell:
+                            observer.shard_finished(report)
+                        yield report
+            finally:
+                cancelled.set()
+                if running:
+                    isolation.close()  # ends rows in flight, so that the shard threads return at once
+                executor.shutdown(cancel_futures=True)
+
+
+def attempt_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources, *, retries: int) -> ShardReport:
+    """Runs a shard, again when its error may pass, and turns the last error into a report.
+
+    Raises:
+        RunCancelledError: the run was told to stop.
+    """
+    attempt = 1
+    while True:
+        started = time.monotonic()
+        try:
+            return replace(run_shard(plan, shard, resources), attempts=attempt)
+        except RunCancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a shard's failure is a result, never the end of the run
+            if resources.cancelled is not None and resources.cancelled.is_set():
+                raise RunCancelledError("the run was stopped") from error
+            if attempt > retries or not is_passing(error):
+                return ShardReport(
+                    rel_path=shard.rel_path,
+                    status="failed",
+                    bytes_in=shard.main.size_bytes,
+                    elapsed_s=time.monotonic() - started,
+                    attempts=attempt,
+                    error=str(error) if isinstance(error, SidecarError) else f"{type(error).__name__}: {error}",
+                    error_type=type(error).__name__,
+                )
+            resources.logger.warning("%s: attempt %d failed, trying again: %s", shard.rel_path, attempt, error)
+            if resources.cancelled is not None:
+                resources.cancelled.wait(_BACKOFF_S * 2**attempt)
+            attempt += 1
+
+
+class StagingFolders:
+    """One folder per output for shards that are not committed yet; removed at the end."""
+
+    def __init__(self, plan: RunPlan, outputs: Sequence[Storage]) -> None:
+        self._outputs = outputs
+        self._run_id = plan.run_id
+        self.paths: tuple[Path, ...] = ()
+
+    def __enter__(self) -> StagingFolders:
+        for output in self._outputs:
+            output.clean_staging()
+        self.paths = tuple(output.staging_dir(self._run_id) for output in self._outputs)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        for path in self.paths:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def available_cores() -> int:
+    """Returns the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,180 @@
+"""The run manifest: what a run did, written at its start, each minute, and at its end."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import distributions
+from typing import TYPE_CHECKING, Literal
+
+from sidecar_core.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sidecar_core.outcome import ShardReport
+    from sidecar_core.plan import RunPlan
+    from sidecar_core.storage import Storage
+
+RUN_FOLDER = "_sidecar"
+_WRITE_EVERY_S = 60.0
+
+Outcome = Literal["running", "done", "failed", "interrupted"]
+
+
+@dataclass
+class RunTally:
+    """Counts of a run while it goes on.
+
+    Attributes:
+        shards: shards by what became of them: done, skipped, failed.
+        rows: rows of committed shards.
+        invalid: per output, invalid rows by reason.
+        failed: reports of the shards that were given up.
+    """
+
+    shards: Counter[str] = field(default_factory=Counter)
+    rows: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    invalid: dict[str, Counter[str]] = field(default_factory=dict)
+    failed: list[ShardReport] = field(default_factory=list)
+
+    def add(self, report: ShardReport) -> None:
+        """Counts one shard."""
+        self.shards[report.status] += 1
+        if report.status == "failed":
+            self.failed.append(report)
+            return
+        self.rows += report.rows
+        self.bytes_in += report.bytes_in
+        self.bytes_out += report.bytes_out
+        for output, reasons in report.invalid.items():
+            self.invalid.setdefault(output, Counter()).update(reasons)
+
+    @property
+    def invalid_rows(self) -> int:
+        """Invalid rows of the output that has most of them."""
+        return max((reasons.total() for reasons in self.invalid.values()), default=0)
+
+
+class RunManifest:
+    """Writes `<output_prefix>_sidecar/runs/<run_id>.json` in each output, from its start to its end.
+
+    Use as a context manager; leaving it without `finish` records an interrupted run.
+    """
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        outputs: Sequence[Storage],
+        tally: RunTally,
+        *,
+        runtime: Mapping[str, object],
+        command: Sequence[str] | None = None,
+    ) -> None:
+        self._plan = plan
+        self._outputs = outputs
+        self._tally = tally
+        self._runtime = runtime
+        self._command = list(sys.argv if command is None else command)
+        self._started = datetime.now(UTC)
+        self._outcome: Outcome = "running"
+        self._stop = threading.Event()
+        self._writer = threading.Thread(target=self._keep_writing, name="sidecar-manifest", daemon=True)
+
+    def __enter__(self) -> RunManifest:
+        self.write()
+        self._writer.start()
+        return self
+
+    def finish(self, outcome: Outcome) -> None:
+        """Sets how the run ended; it is written when the context is left."""
+        self._outcome = outcome
+
+    def __exit__(self, exc_type: type[BaseException] | None, *rest: object) -> None:
+        self._stop.set()
+        self._writer.join()
+        if self._outcome == "running":
+            self._outcome = "failed" if exc_type is not None and issubclass(exc_type, Exception) else "interrupted"
+        self.write()
+        self._write_failed_shards()
+
+    def write(self) -> None:
+        """Writes the manifest as it stands into every output."""
+        for output, storage in zip(self._plan.outputs, self._outputs, strict=True):
+            text = json.dumps(self._content(output.name), indent=2, ensure_ascii=False)
+            storage.write_bytes(f"{RUN_FOLDER}/runs/{self._plan.run_id}.json", text.encode())
+
+    def _content(self, output_name: str) -> dict[str, object]:
+        plan, tally = self._plan, self._tally
+        output = next(output for output in plan.outputs if output.name == output_name)
+        now = datetime.now(UTC)
+        elapsed_s = max((now - self._started).total_seconds(), 1e-9)
+        return {
+            "run_id": plan.run_id,
+            "outcome": self._outcome,
+            "started": self._started.isoformat(timespec="seconds"),
+            "written": now.isoformat(timespec="seconds"),
+            "elapsed_s": round(elapsed_s, 3),
+            "command": self._command,
+            "output": {"name": output.name, "prefix": output.prefix, "fingerprint": output.fingerprint},
+            "outputs": {other.name: other.prefix for other in plan.outputs},
+            "dataset": plan.dataset_document(),
+            "pipeline": plan.pipeline_document(),
+            "runtime": dict(self._runtime),
+            "shards": {
+                "total": tally.shards["done"] + tally.shards["skipped"] + tally.shards["failed"],
+                **{status: tally.shards[status] for status in ("done", "skipped", "failed")},
+            },
+            "rows": tally.rows,
+            "rows_per_s": round(tally.rows / elapsed_s, 2),
+            "invalid": dict(tally.invalid.get(output.name, {})),
+            "bytes_in": tally.bytes_in,
+            "bytes_out": tally.bytes_out,
+            "python": platform.python_version(),
+            "machine": f"{platform.system()} {platform.machine()}",
+            "packages": _package_versions(),
+        }
+
+    def _write_failed_shards(self) -> None:
+        """Writes one JSON line a failed shard; a run without failures empties the list of the run before."""
+        lines = [
+            json.dumps(
+                {
+                    "run_id": self._plan.run_id,
+                    "shard": report.rel_path,
+                    "error_type": report.error_type,
+                    "error": report.error,
+                    "attempts": report.attempts,
+                },
+                ensure_ascii=False,
+            )
+            for report in self._tally.failed
+        ]
+        for storage in self._outputs:
+            if lines or storage.stat(f"{RUN_FOLDER}/failed_shards.jsonl") is not None:
+                text = "".join(f"{line}\n" for line in lines)
+                storage.write_bytes(f"{RUN_FOLDER}/failed_shards.jsonl", text.encode())
+
+    def _keep_writing(self) -> None:
+        while not self._stop.wait(_WRITE_EVERY_S):
+            try:
+                self.write()
+            except StorageError:  # the run goes on; the manifest is written again in a minute and at the end
+                continue
+
+
+def _package_versions() -> dict[str, str]:
+    """Versions of sidecar's packages and of what decides their output."""
+    deciding = {"pyarrow", "pillow", "numpy", "opencv-python-headless", "ray", "pydantic"}
+    return {
+        name: distribution.version
+        for distribution in distributions()
+        if (name := (distribution.metadata["Name"] or "").lower()) in deciding or name.startswith("sidecar-")
+    }

@@ -1,0 +1,119 @@
+"""Which shards of a run are done already, decided from the footers of the output."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sidecar_core.errors import ShardError, StorageError
+from sidecar_core.footer import parquet_footer_digest, read_footer
+from sidecar_core.plan import PlannedShard
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sidecar_core.plan import PlannedOutput, RunPlan
+    from sidecar_core.storage import ObjectInfo, Storage
+
+_PARALLEL_READS = 32
+
+
+class ShardState(StrEnum):
+    """What is there of a shard before the run.
+
+    done: every output holds it, made by this pipeline from this version of the main shard.
+    stale: an output holds it, made by another pipeline or from another version of the main shard.
+    partial: some outputs lack it, or a file is unreadable.
+    missing: no output holds it.
+    """
+
+    DONE = "done"
+    STALE = "stale"
+    PARTIAL = "partial"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class ShardStanding:
+    """A shard, its state, and why it has that state.
+
+    Attributes:
+        shard: the main shard and the output files that are there.
+        state: what is there.
+        why: one clause of fact for `stale` and `partial`, else empty.
+    """
+
+    shard: PlannedShard
+    state: ShardState
+    why: str = ""
+
+
+def stand_of_shards(
+    plan: RunPlan, main: Storage, outputs: Sequence[Storage], shards: Sequence[ObjectInfo]
+) -> list[ShardStanding]:
+    """Returns the state of every main shard, in order; reads only footers, in parallel.
+
+    Args:
+        plan: the run's plan; its outputs' fingerprints decide what is stale.
+        main: the main dataset.
+        outputs: one storage per output of the plan.
+        shards: the main shards to look at.
+    """
+    listed = [{info.rel_path: info for info in storage.list_shards(missing_ok=True)} for storage in outputs]
+    with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="sidecar-footer") as readers:
+        return list(readers.map(partial(_standing, plan, main, outputs, listed), shards))
+
+
+def count_states(standings: Sequence[ShardStanding]) -> dict[str, int]:
+    """Returns the number of shards in each state, every state named."""
+    counts = Counter(standing.state for standing in standings)
+    return {state.value: counts[state] for state in ShardState}
+
+
+def _standing(
+    plan: RunPlan,
+    main: Storage,
+    outputs: Sequence[Storage],
+    listed: Sequence[Mapping[str, ObjectInfo]],
+    info: ObjectInfo,
+) -> ShardStanding:
+    present = tuple(files.get(info.rel_path) for files in listed)
+    shard = PlannedShard(info, present)
+    if not any(present):
+        return ShardStanding(shard, ShardState.MISSING)
+    partial_why = stale_why = ""
+    for output, storage, file in zip(plan.outputs, outputs, present, strict=True):
+        if file is None:
+            partial_why = partial_why or f"output {output.name!r} lacks it"
+            continue
+        try:
+            why = _why_stale(output, storage, main, info)
+        except (ShardError, StorageError) as error:
+            partial_why = f"output {output.name!r} is unreadable: {error}"
+            continue
+        stale_why = stale_why or why
+    if stale_why:
+        return ShardStanding(shard, ShardState.STALE, stale_why)
+    if partial_why:
+        return ShardStanding(shard, ShardState.PARTIAL, partial_why)
+    return ShardStanding(shard, ShardState.DONE)
+
+
+def _why_stale(output: PlannedOutput, storage: Storage, main: Storage, info: ObjectInfo) -> str:
+    """Returns why an output file is not what this run would make, or an empty string."""
+    footer = read_footer(storage, info.rel_path)
+    if footer is None:
+        return f"output {output.name!r} holds a file that sidecar did not write"
+    if footer.fingerprint != output.fingerprint:
+        return f"output {output.name!r} was made by another pipeline"
+    made_from = next((version for version in footer.inputs if version.kind == "main"), None)
+    if made_from is None or made_from.size_bytes != info.size_bytes:
+        return "the main shard changed"
+    same_version = (made_from.etag, made_from.mtime_ns) == (info.etag, info.mtime_ns)
+    if not same_version and made_from.parquet_footer_digest != parquet_footer_digest(main, info.rel_path):
+        return "the main shard changed"
+    return ""
