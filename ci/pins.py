@@ -109,7 +109,9 @@ def differences(pinned: dict[str, list[str]], resolved: dict[str, list[str]]) ->
     """Returns one line for each pin that is missing, unneeded or not exact."""
     problems = []
     for kind, pins in pinned.items():
-        problems += [f"pyproject.toml: {pin!r} is not an exact pin" for pin in pins if not re.fullmatch(r"\S+==\S+", pin)]
+        problems += [
+            f"pyproject.toml: {pin!r} is not an exact pin" for pin in pins if not re.fullmatch(r"\S+==\S+", pin)
+        ]
         problems += [f"pyproject.toml: no pin for {pin}" for pin in sorted(set(resolved[kind]) - set(pins))]
         problems += [f"pyproject.toml: nothing needs the pin {pin}" for pin in sorted(set(pins) - set(resolved[kind]))]
     return [*problems, "fix: ci/pins.sh --keep"] if problems else []

@@ -15,8 +15,8 @@ fetch_uv() {
         if "$python" -m pip --version >/dev/null 2>&1; then
             say "getting uv $uv_version with pip into $own (once)"
             rm -rf "$own"
-            if PIP_USER=0 PIP_REQUIRE_VIRTUALENV=0 PIP_DISABLE_PIP_VERSION_CHECK=1 \
-                "$python" -m pip install --quiet --no-input --target "$own.part" "uv==$uv_version" >&2; then
+            if PIP_USER=0 PIP_ROOT_USER_ACTION=ignore PIP_REQUIRE_VIRTUALENV=0 PIP_DISABLE_PIP_VERSION_CHECK=1 \
+                "$python" -m pip install -qq --no-input --target "$own.part" "uv==$uv_version" >&2; then
                 mv "$own.part" "$own"
                 return
             fi
