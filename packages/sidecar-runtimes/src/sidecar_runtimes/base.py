@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterator, Sequence
 
     from sidecar_core.outcome import ShardReport
@@ -23,11 +24,18 @@ class Runtime(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def run(self, plan: RunPlan, shards: Sequence[PlannedShard], observer: RunObserver) -> Iterator[ShardReport]:
+    def run(
+        self,
+        plan: RunPlan,
+        shards: Sequence[PlannedShard],
+        observer: RunObserver,
+        *,
+        stop: threading.Event,
+    ) -> Iterator[ShardReport]:
         """Yields one report a shard, in the order in which shards end.
 
-        Closing the iterator stops the run: nothing new is started, what was not committed leaves no
-        output, and every process that was started is ended.
+        When `stop` is set, or the iterator is closed, nothing new is started, shards under way are given
+        up and leave no output, and every process that was started is ended.
 
         Raises:
             SidecarError: the run as a whole cannot go on, such as a side input that does not load.

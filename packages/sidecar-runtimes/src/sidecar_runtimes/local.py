@@ -51,9 +51,15 @@ class LocalRuntime(Runtime):
         """Returns the number of workers and of retries."""
         return {"workers": self.workers, "retries": self.retries}
 
-    def run(self, plan: RunPlan, shards: Sequence[PlannedShard], observer: RunObserver) -> Iterator[ShardReport]:
+    def run(
+        self,
+        plan: RunPlan,
+        shards: Sequence[PlannedShard],
+        observer: RunObserver,
+        *,
+        stop: threading.Event,
+    ) -> Iterator[ShardReport]:
         """Yields one report a shard; see `Runtime.run`."""
-        cancelled = threading.Event()
         main = open_storage(plan.dataset.main_prefix, plan.dataset.storage)
         outputs = tuple(open_storage(output.prefix, plan.dataset.storage) for output in plan.outputs)
         tell = threading.Lock()
@@ -72,14 +78,14 @@ class LocalRuntime(Runtime):
                 isolation=isolation,
                 staging=staging.paths,
                 side_inputs=load_side_inputs(plan.operations, plan.dataset),
-                cancelled=cancelled,
+                cancelled=stop,
                 on_rows=on_rows,
             )
             executor = ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="sidecar-shard")
             waiting = iter(shards)
             running: set[Future[ShardReport]] = set()
             try:
-                while True:
+                while not stop.is_set():
                     for shard in islice(waiting, _SHARDS_AT_ONCE - len(running)):
                         running.add(executor.submit(attempt_shard, plan, shard, resources, retries=self.retries))
                     if not running:
@@ -91,7 +97,7 @@ class LocalRuntime(Runtime):
                             observer.shard_finished(report)
                         yield report
             finally:
-                cancelled.set()
+                stop.set()
                 if running:
                     isolation.close()  # ends rows in flight, so that the shard threads return at once
                 executor.shutdown(cancel_futures=True)

@@ -1,0 +1,274 @@
+"""Proof that an output is aligned with its main dataset, and what its columns hold."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from sidecar_core import __version__
+from sidecar_core.errors import AlignmentError, ShardError, StorageError, UsageError
+from sidecar_core.proof import Receipt, choose_shards, compare_listings, listing_digest, prove_keys, write_receipt
+from sidecar_core.shard_reader import open_parquet
+from sidecar_core.types import null_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sidecar_core.proof import Listings
+    from sidecar_core.storage import Storage
+
+_PARALLEL_SHARDS = 50
+_READ_ROWS = 16_384
+
+
+@dataclass(frozen=True)
+class ShardProblem:
+    """Something wrong with one shard.
+
+    Attributes:
+        rel_path: the shard.
+        kind: `missing`, `surplus`, `misaligned`, `unreadable`, `schema` or `nan`.
+        message: one sentence of fact.
+    """
+
+    rel_path: str
+    kind: str
+    message: str
+
+
+@dataclass
+class ColumnStats:
+    """What a column holds over the checked shards.
+
+    Attributes:
+        rows: rows looked at.
+        null: rows that are null; of a struct, rows whose leaves are all null.
+        nan: rows with a NaN or an infinity in any leaf.
+    """
+
+    rows: int = 0
+    null: int = 0
+    nan: int = 0
+
+    def add(self, other: ColumnStats) -> None:
+        """Adds the counts of another part of the column."""
+        self.rows += other.rows
+        self.null += other.null
+        self.nan += other.nan
+
+    @property
+    def populated_fraction(self) -> float:
+        """Share of rows that are not null, 0-1; 0 for no rows."""
+        return (self.rows - self.null) / self.rows if self.rows else 0.0
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What `verify` found.
+
+    Attributes:
+        main_prefix: the main dataset.
+        output_prefix: the output.
+        main_shards: shards of the main dataset, and `main_bytes` their size.
+        output_shards: shards of the output, and `output_bytes` their size.
+        checked_shards: shards whose keys were proven.
+        all_shards: whether these are all of them.
+        rows: rows of the checked shards.
+        columns: what each column of the output holds.
+        problems: what is wrong, in the order of shards.
+        seed: the seed of the sample.
+    """
+
+    main_prefix: str
+    output_prefix: str
+    main_shards: int
+    main_bytes: int
+    output_shards: int
+    output_bytes: int
+    checked_shards: int
+    all_shards: bool
+    rows: int
+    columns: dict[str, ColumnStats] = field(default_factory=dict)
+    problems: tuple[ShardProblem, ...] = ()
+    seed: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+@dataclass(frozen=True)
+class _ShardFindings:
+    rows: int = 0
+    columns: dict[str, ColumnStats] = field(default_factory=dict)
+    problems: tuple[ShardProblem, ...] = ()
+    schema: pa.Schema | None = None
+
+
+def verify_dataset(
+    main: Storage,
+    output: Storage,
+    *,
+    key_column: str,
+    expected_schema: pa.Schema | None = None,
+    sample: int | None = 50,
+    seed: int = 0,
+    subprefix: str = "",
+) -> VerifyReport:
+    """Verifies an output against its main dataset and leaves a receipt in its run folder.
+
+    Args:
+        main: the main dataset.
+        output: the dataset to verify.
+        key_column: name of the key column in both.
+        expected_schema: the schema of the plan; default that of the output's first readable shard.
+        sample: how many shards to prove, or None for all.
+        seed: of the sample.
+        subprefix: only shards below it.
+
+    Raises:
+        UsageError: the main dataset has no shards.
+    """
+    listings = compare_listings(main, output, subprefix=subprefix)
+    if not listings.main:
+        raise UsageError(f"no shards at {main.prefix}{subprefix}", fix="check main_prefix")
+    chosen = choose_shards(listings.shared, sample, seed=seed)
+    check = partial(_check_shard, main, output, key_column)
+    with ThreadPoolExecutor(_PARALLEL_SHARDS, thread_name_prefix="sidecar-verify") as readers:
+        findings = dict(zip(chosen, readers.map(check, chosen), strict=True))
+    problems = [*_listing_problems(listings)]
+    columns: dict[str, ColumnStats] = {}
+    schema = expected_schema
+    for rel_path, found in findings.items():
+        problems.extend(found.problems)
+        for name, stats in found.columns.items():
+            columns.setdefault(name, ColumnStats()).add(stats)
+        if found.schema is not None:
+            schema = found.schema if schema is None else schema
+            problems.extend(_schema_problems(rel_path, found.schema, schema))
+    problems.extend(
+        ShardProblem("", "nan", f"column {name!r} holds NaN or infinity in {stats.nan} of {stats.rows} rows")
+        for name, stats in columns.items()
+        if stats.nan
+    )
+    report = VerifyReport(
+        main_prefix=main.prefix,
+        output_prefix=output.prefix,
+        main_shards=len(listings.main),
+        main_bytes=listings.main_bytes,
+        output_shards=len(listings.output),
+        output_bytes=listings.output_bytes,
+        checked_shards=len(chosen),
+        all_shards=len(chosen) == len(listings.main),
+        rows=sum(found.rows for found in findings.values()),
+        columns=columns,
+        problems=tuple(problems),
+        seed=seed,
+    )
+    if listings.output:
+        write_receipt(output, _receipt(report, listings))
+    return report
+
+
+def _check_shard(main: Storage, output: Storage, key_column: str, rel_path: str) -> _ShardFindings:
+    try:
+        rows = prove_keys(main, output, rel_path, key_column)
+        file = open_parquet(output, rel_path)
+        schema = file.schema_arrow.remove_metadata()
+        columns = {field.name: _column_stats(file, field) for field in schema if field.name != key_column}
+    except AlignmentError as error:
+        return _ShardFindings(problems=(ShardProblem(rel_path, "misaligned", error.message),))
+    except (ShardError, StorageError, OSError, pa.ArrowInvalid) as error:
+        return _ShardFindings(problems=(ShardProblem(rel_path, "unreadable", str(error)),))
+    return _ShardFindings(rows=rows, columns=columns, schema=schema)
+
+
+def _column_stats(file: pq.ParquetFile, column: pa.Field) -> ColumnStats:
+    """Counts nulls and NaN of a column; bytes are not read, their nulls are in the footer."""
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        counted = _null_count_from_footer(file.metadata, column.name)
+        if counted is not None:
+            return ColumnStats(file.metadata.num_rows, counted, 0)
+    stats = ColumnStats()
+    for batch in file.iter_batches(batch_size=_READ_ROWS, columns=[column.name]):
+        values = batch.column(0)
+        nan = [_not_finite(leaf) for leaf in _float_leaves(values)]
+        stats.add(
+            ColumnStats(
+                rows=len(values),
+                null=pc.sum(null_rows(values)).as_py() or 0,
+                nan=max((pc.sum(mask).as_py() or 0 for mask in nan), default=0),
+            )
+        )
+    return stats
+
+
+def _null_count_from_footer(metadata: pq.FileMetaData, name: str) -> int | None:
+    total = 0
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for index in range(row_group.num_columns):
+            chunk = row_group.column(index)
+            if chunk.path_in_schema != name:
+                continue
+            if chunk.statistics is None or chunk.statistics.null_count is None:
+                return None
+            total += chunk.statistics.null_count
+    return total
+
+
+def _float_leaves(values: pa.Array) -> Iterator[pa.Array]:
+    if pa.types.is_floating(values.type):
+        yield values
+    elif pa.types.is_struct(values.type):
+        for child in values.flatten():
+            yield from _float_leaves(child)
+    elif pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+        yield from _float_leaves(values.flatten())
+
+
+def _not_finite(leaf: pa.Array) -> pa.Array:
+    return pc.invert(pc.fill_null(pc.is_finite(leaf), True))  # noqa: FBT003 - Arrow's own signature
+
+
+def _listing_problems(listings: Listings) -> Iterator[ShardProblem]:
+    for rel_path in listings.missing:
+        yield ShardProblem(rel_path, "missing", f"{rel_path}: the output lacks this shard")
+    for rel_path in listings.surplus:
+        yield ShardProblem(rel_path, "surplus", f"{rel_path}: the main dataset has no such shard")
+
+
+def _schema_problems(rel_path: str, found: pa.Schema, expected: pa.Schema) -> Iterator[ShardProblem]:
+    if found.names != expected.names:
+        message = f"{rel_path}: columns {', '.join(found.names)} where {', '.join(expected.names)} are expected"
+        yield ShardProblem(rel_path, "schema", message)
+        return
+    for have, want in zip(found, expected, strict=True):
+        if have.type != want.type:
+            yield ShardProblem(rel_path, "schema", f"{rel_path}: column {have.name!r} is {have.type}, not {want.type}")
+
+
+def _receipt(report: VerifyReport, listings: Listings) -> Receipt:
+    return Receipt(
+        verifier="verify",
+        passed=report.ok,
+        output_prefix=report.output_prefix,
+        main_prefix=report.main_prefix,
+        shards=report.main_shards,
+        checked_shards=report.checked_shards,
+        all_shards=report.all_shards,
+        rows=report.rows,
+        checked_rows=report.rows,
+        seed=report.seed,
+        listing_digest=listing_digest(listings.output),
+        problems=tuple(problem.message for problem in report.problems[:20]),
+        sidecar_version=__version__,
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
