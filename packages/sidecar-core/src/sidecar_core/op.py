@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from sidecar_core.errors import OpError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from contextlib import ExitStack
 
     from sidecar_core.dataset import Dataset
@@ -33,10 +33,13 @@ class PlanContext:
     Attributes:
         dataset: the dataset that the pipeline runs on.
         main_schema: schema of the main dataset's first readable shard, or None while planning offline.
+        source_schema: returns the schema of the first readable shard below a prefix, or of a file; None
+            while planning offline, when types that only storage knows stay open (`open_field`).
     """
 
     dataset: Dataset
     main_schema: pa.Schema | None = None
+    source_schema: Callable[[str], pa.Schema] | None = None
 
 
 @dataclass(frozen=True)
@@ -98,11 +101,26 @@ class BaseOp:
         """Returns the existing, not scaffolded columns whose values it replaces on purpose."""
         return ()
 
+    def replaced_columns(self, schema: pa.Schema, ctx: PlanContext) -> Collection[str]:
+        """Returns what `updates` says, for an op that knows it only from the schema before it.
+
+        An op that overrides `output_schema` names here, or in `updates`, each existing column whose values
+        it replaces, scaffolded ones included.
+        """
+        del schema, ctx
+        return self.updates()
+
+    def source_columns(self, column: str, dataset: Dataset) -> Collection[str]:
+        """Returns the columns before this op from which it makes `column`; used for fingerprints only."""
+        del column
+        return self.input_columns(dataset)
+
     def output_schema(self, schema: pa.Schema, ctx: PlanContext) -> pa.Schema:
         """Returns the schema after this op, given the one before; override to drop, rename or cast.
 
         Args:
-            schema: the columns before this op, in order.
+            schema: the columns before this op, in order. A scaffolded column that no op has filled yet is
+                marked (`is_placeholder`), and so is one whose type is not known yet (`is_open`).
             ctx: the dataset, and the main dataset's schema when it is known.
 
         Raises:
@@ -139,13 +157,49 @@ class BaseOp:
         """Returns a new table for a batch of consecutive rows of one shard.
 
         Args:
-            table: the batch; rows, order and key column must come back unchanged.
+            table: the batch, maybe in several chunks; scaffolded columns that no op has filled yet are marked
+                (`is_placeholder`). Rows, order and key column must come back unchanged.
             ctx: where the batch is from, and what may be used.
 
         Returns:
             A table with the same rows in the same order and the columns that the plan promised.
         """
         raise NotImplementedError
+
+
+_PLACEHOLDER = {b"sidecar.placeholder": b"1"}
+_OPEN = {b"sidecar.open": b"1"}
+_OPEN_NAMES = b"sidecar.open_names"
+
+
+def placeholder_field(field: pa.Field) -> pa.Field:
+    """Returns the field, marked as a scaffolded column that any later op may fill."""
+    return field.with_metadata(_PLACEHOLDER)
+
+
+def is_placeholder(field: pa.Field) -> bool:
+    """Returns whether the column is scaffolded and no op has filled it yet, in a plan or in a batch."""
+    return bool(field.metadata) and b"sidecar.placeholder" in field.metadata
+
+
+def open_field(name: str) -> pa.Field:
+    """Returns a field whose type only storage knows; `output_schema` uses it while planning offline."""
+    return pa.field(name, pa.null(), metadata=_OPEN)
+
+
+def is_open(field: pa.Field) -> bool:
+    """Returns whether the type of the field is not known yet."""
+    return bool(field.metadata) and b"sidecar.open" in field.metadata
+
+
+def with_open_names(schema: pa.Schema) -> pa.Schema:
+    """Returns the schema, marked as one that may have more columns, whose names only storage knows."""
+    return schema.with_metadata({_OPEN_NAMES: b"1"})
+
+
+def has_open_names(schema: pa.Schema) -> bool:
+    """Returns whether there may be columns whose names only storage knows."""
+    return bool(schema.metadata) and _OPEN_NAMES in schema.metadata
 
 
 def set_columns(table: pa.Table, columns: Mapping[str, pa.Array | pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
