@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import pytest
+from sidecar_core.dataset import load_dataset
+from sidecar_core.pipeline import build_pipeline
+
+
+@pytest.fixture
+def make_pipeline(tmp_path):
+    """Returns a function that builds a pipeline over `tmp_path/main` with the testing ops."""
+
+    def make(operations=({"type": "measure_bytes"},), *, extra="", outputs=None):
+        yaml = tmp_path / "dataset.yaml"
+        yaml.write_text(
+            f"name: example\nmain_prefix: {tmp_path}/main/\nsidecar_prefix: {tmp_path}/yaml-out/\n"
+            f"key_column: image_key\nimage_column: image\n{extra}"
+        )
+        dataset = load_dataset(yaml)
+        return build_pipeline(dataset, list(operations), outputs=outputs, plugins=("sidecar_core.testing.ops",))
+
+    return make
