@@ -14,12 +14,18 @@ uv() { "$root/ci/uv.sh" "$@"; }
 step() {
     local headline=$1 output="$scratch/output" started=$SECONDS status=0
     shift
+    # Not `"$@" || status=$?`: behind `||` a function goes on after a command of its own fails.
+    set +e
     if [ "$verbose" = 1 ]; then
         printf '== %s\n' "$headline"
-        "$@" || status=$?
+        : >"$output"
+        (set -e; "$@")
+        status=$?
     else
-        "$@" >"$output" 2>&1 || status=$?
+        (set -e; "$@") >"$output" 2>&1
+        status=$?
     fi
+    set -e
     if [ "$status" = 0 ]; then
         printf 'ok    %s (%ss)%s\n' "$headline" $((SECONDS - started)) "$(test_counts "$output")"
         return 0
