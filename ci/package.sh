@@ -71,7 +71,9 @@ check_floors() {
     sed -i.bak '/^constraint-dependencies = \[$/,/^\]$/d' "$copy/pyproject.toml"
     (
         cd "$copy"
-        only_declared --python 3.11 --resolution lowest-direct --all-extras --group test -- pytest -q "packages/$name"
+        lowest() { only_declared --python 3.11 --resolution lowest-direct --all-extras --group test -- "$@"; }
+        lowest python ci/floors.py "packages/$name"
+        lowest pytest -q "packages/$name"
     )
 }
 
