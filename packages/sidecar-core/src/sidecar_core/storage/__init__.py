@@ -1,0 +1,50 @@
+"""Where datasets lie: local folders and object stores behind one contract."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sidecar_core.storage.base import RUN_FOLDER, ObjectInfo, Storage, is_shard_path
+from sidecar_core.storage.local import LocalStorage
+from sidecar_core.storage.staging import ProcessIdentity
+from sidecar_core.storage.uris import join, normalise_prefix, prefixes_overlap, scheme_of
+
+if TYPE_CHECKING:
+    from sidecar_core.storage.base import ConnectionOptions
+
+__all__ = [
+    "RUN_FOLDER",
+    "LocalStorage",
+    "ObjectInfo",
+    "ProcessIdentity",
+    "Storage",
+    "is_shard_path",
+    "join",
+    "normalise_prefix",
+    "open_storage",
+    "prefixes_overlap",
+]
+
+
+def open_storage(prefix: str, options: ConnectionOptions | None = None) -> Storage:
+    """Returns the storage of a prefix, without touching it.
+
+    Args:
+        prefix: as `normalise_prefix` takes it.
+        options: how to reach an object store; see `sidecar_core.dataset.StorageOptions`.
+
+    Raises:
+        UsageError: the prefix is not one.
+        StorageError: the packages for that kind of storage are not installed.
+    """
+    prefix = normalise_prefix(prefix)
+    scheme = scheme_of(prefix)
+    if scheme == "s3":
+        from sidecar_core.storage.s3 import S3Storage
+
+        return S3Storage(prefix, options)
+    if scheme == "gs":
+        from sidecar_core.storage.gs import GcsStorage
+
+        return GcsStorage(prefix)
+    return LocalStorage(prefix)
