@@ -14,13 +14,14 @@ fetch_uv() {
     for python in python3 python; do
         if "$python" -m pip --version >/dev/null 2>&1; then
             say "getting uv $uv_version with pip into $own (once)"
-            rm -rf "$own"
+            part="$own.part.$$"
             if PIP_USER=0 PIP_ROOT_USER_ACTION=ignore PIP_REQUIRE_VIRTUALENV=0 PIP_DISABLE_PIP_VERSION_CHECK=1 \
-                "$python" -m pip install -qq --no-input --target "$own.part" "uv==$uv_version" >&2; then
-                mv "$own.part" "$own"
+                "$python" -m pip install -qq --no-input --target "$part" "uv==$uv_version" >&2; then
+                rm -rf "$own"
+                mv "$part" "$own"
                 return
             fi
-            rm -rf "$own.part"
+            rm -rf "$part"
             say "pip could not install uv $uv_version: see its message above"
             say "fix: install uv yourself and put it on PATH, or set pip's proxy and index options"
             exit 1
