@@ -8,6 +8,11 @@ uv_version=0.13.9
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
 own="$root/.uv/$uv_version"
 
+# What pip was told about mirrors and certificates holds for uv too; proxies it reads by itself.
+export UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS:-1}"
+if [ -n "${PIP_CERT:-}" ]; then export SSL_CERT_FILE="${SSL_CERT_FILE:-$PIP_CERT}"; fi
+if [ -n "${PIP_INDEX_URL:-}" ]; then export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$PIP_INDEX_URL}"; fi
+
 say() { printf 'sidecar: %s\n' "$*" >&2; }
 
 fetch_uv() {
