@@ -44,7 +44,7 @@ check_tests() {
 check_wheel() {
     local dist="$scratch/dist" outside="$scratch/outside" python="$scratch/outside/venv/bin/python"
     mkdir -p "$outside"
-    uv build --quiet --all-packages --wheel --out-dir "$dist"
+    uv build --quiet --all-packages --out-dir "$dist" # the wheel is built from the source distribution
     uv run --quiet --no-project python ci/wheel_contents.py "packages/$name" "$dist"/"$module"-*.whl
     uv export --quiet --package "$name" --all-extras --no-default-groups --group test --no-emit-workspace \
         --no-hashes --no-header --no-annotate --output-file "$outside/requirements.txt" >/dev/null
