@@ -1,0 +1,264 @@
+"""Whether two shards hold the same keys in the same order: row by row, or by a digest of the key column.
+
+Keys are first brought into a plain form that does not depend on how Arrow happens to hold them
+(chunks, offsets, dictionaries, views, 32 or 64 bit). Comparison and digest both work on that form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sidecar_core.errors import AlignmentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_DIGEST_BYTES = 32
+_SHOWN_CHARACTERS = 200
+_compute: Any = pc  # the stubs know few of the types that these functions take
+_arrow: Any = pa
+_NO_LENGTH = pa.scalar(-1, pa.int64())
+
+
+def assert_alignment(main: pa.Table | pa.RecordBatch, sidecar: pa.Table | pa.RecordBatch, key_column: str) -> None:
+    """Checks that two tables have equal keys, row by row. Null against null is a mismatch.
+
+    Works across chunk layouts, dictionary encoding, views, 32 and 64 bit offsets and integer widths;
+    text and binary are compared as bytes (text as UTF-8).
+
+    Args:
+        main: a table with the key column.
+        sidecar: a table with the key column.
+        key_column: the name of the column.
+
+    Raises:
+        AlignmentError: another number of rows, another key in some row (the first one is named, with both
+            values), types that cannot be compared, or no such column.
+    """
+    for name, table in (("main", main), ("sidecar", sidecar)):
+        if key_column not in table.schema.names:
+            message = f"the {name} table has no key column {key_column!r}"
+            raise AlignmentError(message, "columns " + ", ".join(table.schema.names))
+    if main.num_rows != sidecar.num_rows:
+        raise AlignmentError(f"{main.num_rows} rows in the main table, {sidecar.num_rows} in the sidecar")
+    main_keys, sidecar_keys = main.column(key_column), sidecar.column(key_column)
+    row = first_misaligned(main_keys, sidecar_keys)
+    if row is not None:
+        raise AlignmentError(
+            f"row {row} of {main.num_rows}: {key_column!r} is {_shown(main_keys[row])} in the main table and "
+            f"{_shown(sidecar_keys[row])} in the sidecar"
+        )
+
+
+def first_misaligned(
+    main_keys: pa.Array | pa.ChunkedArray, sidecar_keys: pa.Array | pa.ChunkedArray, *, null_matches_null: bool = False
+) -> int | None:
+    """Returns the first row whose keys differ, or None when all are equal.
+
+    Args:
+        main_keys: keys of one side.
+        sidecar_keys: keys of the other; when one side is longer, its first extra row differs.
+        null_matches_null: whether two nulls are equal.
+
+    Raises:
+        AlignmentError: the types cannot be compared.
+    """
+    main_kind, sidecar_kind = _kind(main_keys.type), _kind(sidecar_keys.type)
+    if main_kind != sidecar_kind and "null" not in (main_kind, sidecar_kind):
+        raise AlignmentError(f"keys of type {main_keys.type} cannot be compared with keys of type {sidecar_keys.type}")
+    rows = min(len(main_keys), len(sidecar_keys))
+    main_plain, sidecar_plain = _plain(main_keys.slice(0, rows)), _plain(sidecar_keys.slice(0, rows))
+    if main_kind == "null":
+        main_plain = _nulls(rows, sidecar_plain.type)
+    elif sidecar_kind == "null":
+        sidecar_plain = _nulls(rows, main_plain.type)
+    equal = _compute.fill_null(pc.equal(main_plain, sidecar_plain), False)
+    if (
+        main_kind == "integer"
+        and pa.uint64() in (main_keys.type, sidecar_keys.type)
+        and main_keys.type != sidecar_keys.type
+    ):
+        # the same 64 bits are another number on the signed side when the first of them is set
+        equal = pc.and_(equal, _compute.fill_null(_compute.greater_equal(main_plain, 0), False))
+    if null_matches_null:
+        equal = pc.or_(equal, pc.and_(pc.is_null(main_plain), pc.is_null(sidecar_plain)))
+    found: int = _compute.index(equal, False).as_py()
+    if found >= 0:
+        return found
+    return None if len(main_keys) == len(sidecar_keys) else rows
+
+
+class KeyDigest:
+    """A digest of a key column, sensitive to order, fed batch by batch.
+
+    It is the BLAKE2b (32 bytes) of three things: the row count as little-endian int64; the BLAKE2b of
+    the lengths of all values in bytes, each a little-endian int64 and -1 for null; and the BLAKE2b of
+    all values that are not null, one after the other. Dictionaries are decoded. Values count as:
+
+    - text: its UTF-8 bytes; binary and UUIDs: their bytes
+    - integers: little-endian int64; a uint64 above 2^63-1 keeps its 64 bits
+    - booleans: int64 0 or 1; dates: int64 days since 1970
+    - times, timestamps, durations: int64 µs, or ns where that is the unit
+    - floats: little-endian float64; decimals: their text with all places
+
+    Chunks, slices and batch sizes make no difference, nor does the width of an integer or an offset.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._lengths = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        self._values = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+
+    def update(self, keys: pa.Array | pa.ChunkedArray) -> None:
+        """Adds rows. Raises AlignmentError for a type that cannot be a key."""
+        _kind(keys.type)
+        for chunk in _chunks(keys):
+            self._add(_plain_chunk(chunk))
+            self.rows += len(chunk)
+
+    def hexdigest(self) -> str:
+        """Returns the digest of the rows so far, 64 hex digits."""
+        whole = hashlib.blake2b(struct.pack("<q", self.rows), digest_size=_DIGEST_BYTES)
+        whole.update(self._lengths.digest())
+        whole.update(self._values.digest())
+        return whole.hexdigest()
+
+    def _add(self, keys: pa.Array) -> None:
+        if len(keys) == 0:
+            return
+        present = keys.drop_null() if keys.null_count else keys  # a null's slot may hold bytes
+        if pa.types.is_large_binary(keys.type):
+            self._lengths.update(_fixed_bytes(_compute.fill_null(_compute.binary_length(keys), _NO_LENGTH)))
+            self._values.update(_joined_bytes(present))
+        else:
+            lengths = pc.if_else(keys.is_valid(), pa.scalar(8, pa.int64()), _NO_LENGTH)
+            self._lengths.update(_fixed_bytes(lengths))
+            self._values.update(_fixed_bytes(present))
+
+
+def key_digest(keys: pa.Array | pa.ChunkedArray) -> str:
+    """Returns the digest of a whole key column; see `KeyDigest`."""
+    digest = KeyDigest()
+    digest.update(keys)
+    return digest.hexdigest()
+
+
+def _kind(dtype: pa.DataType) -> str:
+    """Returns what sort of key a type holds; keys of one sort can be compared."""
+    dtype = _storage_type(dtype)
+    if _is_bytes(dtype):
+        return "bytes"
+    if pa.types.is_timestamp(dtype):
+        return f"timestamp {_tick(dtype)} {'UTC' if dtype.tz else 'local'}"
+    if pa.types.is_time(dtype) or pa.types.is_duration(dtype):
+        return f"{'time' if pa.types.is_time(dtype) else 'duration'} {_tick(dtype)}"
+    for name, holds in (
+        ("integer", pa.types.is_integer),
+        ("boolean", pa.types.is_boolean),
+        ("float", pa.types.is_floating),
+        ("date", pa.types.is_date),
+        ("decimal", pa.types.is_decimal),
+        ("null", pa.types.is_null),
+    ):
+        if holds(dtype):
+            return name
+    raise AlignmentError(f"a column of type {dtype} cannot be a key", "text, binary, numbers, booleans, dates or times")
+
+
+def _storage_type(dtype: pa.DataType) -> pa.DataType:
+    """Returns the type below dictionaries, runs and extension types."""
+    if isinstance(dtype, (pa.DictionaryType, pa.RunEndEncodedType)):
+        return _storage_type(dtype.value_type)
+    if isinstance(dtype, pa.BaseExtensionType):
+        return _storage_type(dtype.storage_type)
+    return dtype
+
+
+def _is_bytes(dtype: pa.DataType) -> bool:
+    types = pa.types
+    return (
+        types.is_string(dtype)
+        or types.is_large_string(dtype)
+        or types.is_string_view(dtype)
+        or types.is_binary(dtype)
+        or types.is_large_binary(dtype)
+        or types.is_binary_view(dtype)
+        or types.is_fixed_size_binary(dtype)
+    ) and not types.is_decimal(dtype)
+
+
+def _tick(dtype: pa.TimestampType | pa.Time32Type | pa.Time64Type | pa.DurationType) -> Literal["us", "ns"]:
+    """Returns the unit in which times of this type are compared and digested."""
+    return "ns" if dtype.unit == "ns" else "us"
+
+
+def _chunks(keys: pa.Array | pa.ChunkedArray) -> Iterable[pa.Array]:
+    return keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+
+
+def _plain(keys: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    """Returns the keys in plain form, chunk by chunk: no chunk is ever put together with another."""
+    return _arrow.chunked_array([_plain_chunk(chunk) for chunk in _chunks(keys)], type=_plain_type(keys.type))
+
+
+def _plain_type(dtype: pa.DataType) -> pa.DataType:
+    kind = _kind(dtype)
+    if kind == "float":
+        return pa.float64()
+    return pa.large_binary() if kind in {"bytes", "decimal", "null"} else pa.int64()
+
+
+def _nulls(rows: int, dtype: pa.DataType) -> pa.ChunkedArray:
+    return _arrow.chunked_array([_arrow.nulls(rows, dtype)])
+
+
+def _plain_chunk(keys: pa.Array) -> pa.Array:
+    """Returns an array of large_binary, float64 or int64 that holds the same keys."""
+    if isinstance(keys, pa.DictionaryArray):
+        return _plain_chunk(keys.dictionary).take(keys.indices)
+    if isinstance(keys, pa.RunEndEncodedArray):
+        return _plain_chunk(pc.call_function("run_end_decode", [keys]))
+    if isinstance(keys, pa.ExtensionArray):
+        return _plain_chunk(keys.storage)
+    dtype = keys.type
+    if dtype == pa.uint64():
+        return keys.view(pa.int64())
+    if pa.types.is_decimal(dtype):
+        keys = keys.cast(pa.large_string())
+    elif pa.types.is_date(dtype):
+        keys = keys.cast(pa.date32()).cast(pa.int32())
+    elif pa.types.is_time(dtype):
+        keys = keys.cast(pa.time64(_tick(dtype)))
+    elif pa.types.is_timestamp(dtype):
+        keys = keys.cast(pa.timestamp(_tick(dtype), dtype.tz))
+    elif pa.types.is_duration(dtype):
+        keys = keys.cast(pa.duration(_tick(dtype)))
+    return keys.cast(_plain_type(dtype))
+
+
+def _fixed_bytes(keys: pa.Array) -> memoryview:
+    """Returns the bytes of an int64 or float64 array without nulls."""
+    data = keys.buffers()[1]
+    if data is None:
+        return memoryview(b"")
+    return memoryview(data)[keys.offset * 8 : (keys.offset + len(keys)) * 8]
+
+
+def _joined_bytes(keys: pa.Array) -> memoryview:
+    """Returns the bytes of all values of a large_binary array without nulls, one after the other."""
+    _, offsets, data = keys.buffers()
+    if data is None or offsets is None:
+        return memoryview(b"")
+    (start,) = struct.unpack_from("<q", offsets, keys.offset * 8)
+    (end,) = struct.unpack_from("<q", offsets, (keys.offset + len(keys)) * 8)
+    return memoryview(data)[start:end]
+
+
+def _shown(value: pa.Scalar) -> str:
+    text = repr(value.as_py())
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters)"
