@@ -1,0 +1,182 @@
+"""What a sidecar file says about itself in its Parquet footer, read without touching its rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sidecar_core.errors import ShardError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sidecar_core.storage import Storage
+
+_PREFIX = b"sidecar."
+_TAIL_BYTES = 64 * 2**10  # holds the footer of most shards
+_END_BYTES = 8  # footer length and magic
+_SMALLEST_FILE_BYTES = 12
+
+
+@dataclass(frozen=True)
+class InputVersion:
+    """Which version of a file an output was made from.
+
+    Attributes:
+        kind: `main`, `sibling` or `side_input`.
+        uri: the file's full path.
+        size_bytes: its size.
+        etag: its ETag, where there is one.
+        mtime_ns: time of its last change in ns since 1970, where that is known.
+        parquet_footer_digest: see `parquet_footer_digest`; None for files of another format.
+    """
+
+    kind: str
+    uri: str
+    size_bytes: int
+    etag: str | None = None
+    mtime_ns: int | None = None
+    parquet_footer_digest: str | None = None
+
+
+@dataclass(frozen=True)
+class FooterInfo:
+    """The `sidecar.*` key-value metadata of an output file.
+
+    Attributes:
+        fingerprint: of all that makes the file's columns.
+        run_id: the run that wrote it.
+        version: of sidecar-core then.
+        inputs: the files that it was made from.
+        rows: its rows.
+        key_digest: `sidecar_core.align.KeyDigest` of the whole key column.
+        key_digest_row_groups: the same of each of its row groups.
+        invalid: per judged column, the number of invalid rows by reason.
+    """
+
+    fingerprint: str
+    run_id: str
+    version: str
+    inputs: tuple[InputVersion, ...]
+    rows: int
+    key_digest: str
+    key_digest_row_groups: tuple[str, ...]
+    invalid: Mapping[str, Mapping[str, int]]
+
+    def to_metadata(self) -> dict[bytes, bytes]:
+        """Returns the metadata as Parquet stores it: text, and JSON where there is structure."""
+        held: dict[str, str] = {
+            "fingerprint": self.fingerprint,
+            "run_id": self.run_id,
+            "version": self.version,
+            "inputs": _to_json([asdict(version) for version in self.inputs]),
+            "rows": str(self.rows),
+            "key_digest": self.key_digest,
+            "key_digest_row_groups": _to_json(self.key_digest_row_groups),
+            "invalid": _to_json({column: dict(reasons) for column, reasons in self.invalid.items()}),
+        }
+        return {_PREFIX + name.encode(): value.encode() for name, value in held.items()}
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[bytes, bytes] | None) -> FooterInfo | None:
+        """Returns what `to_metadata` wrote, or None when there are no `sidecar.*` keys.
+
+        Raises:
+            ValueError: a key is missing or its value cannot be read.
+        """
+        held = {
+            key.removeprefix(_PREFIX).decode(): value
+            for key, value in (metadata or {}).items()
+            if key.startswith(_PREFIX)
+        }
+        if not held:
+            return None
+        missing = [field.name for field in fields(cls) if field.name not in held]
+        if missing:
+            raise ValueError(f"no key 'sidecar.{missing[0]}'")
+        try:
+            return cls(
+                fingerprint=held["fingerprint"].decode(),
+                run_id=held["run_id"].decode(),
+                version=held["version"].decode(),
+                inputs=tuple(_input_version(version) for version in json.loads(held["inputs"])),
+                rows=int(held["rows"]),
+                key_digest=held["key_digest"].decode(),
+                key_digest_row_groups=tuple(json.loads(held["key_digest_row_groups"])),
+                invalid={column: dict(reasons) for column, reasons in json.loads(held["invalid"]).items()},
+            )
+        except (TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"unreadable 'sidecar.*' keys: {error}") from error
+
+
+def read_footer(storage: Storage, rel_path: str) -> FooterInfo | None:
+    """Returns what the file says about itself, or None when sidecar did not write it.
+
+    Costs one or two reads at the file's end.
+
+    Raises:
+        ShardError: the file is no complete Parquet file, or its `sidecar.*` keys are damaged.
+        StorageError: it could not be read.
+    """
+    footer = _read_parquet_footer(storage, rel_path)
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(footer)).metadata
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(storage, rel_path, str(error).strip()) from error
+    try:
+        return FooterInfo.from_metadata(metadata)
+    except ValueError as error:
+        raise _damaged(storage, rel_path, str(error)) from error
+
+
+def parquet_footer_digest(storage: Storage, rel_path: str) -> str:
+    """Returns a digest of a Parquet file's footer, 32 hex digits.
+
+    The footer names every page's place and size and the columns' statistics; a file with the same
+    one was copied or touched, not rewritten. Costs one or two reads at the file's end.
+
+    Raises:
+        ShardError: the file is no complete Parquet file.
+        StorageError: it could not be read.
+    """
+    return hashlib.blake2b(_read_parquet_footer(storage, rel_path), digest_size=16).hexdigest()
+
+
+def _read_parquet_footer(storage: Storage, rel_path: str) -> bytes:
+    """Returns the footer with its length and magic, which is enough for Arrow to parse it."""
+    with storage.open_input(rel_path) as file:
+        size = file.size()
+        if size < _SMALLEST_FILE_BYTES:
+            raise _damaged(storage, rel_path, f"{size} bytes")
+        tail = _read_end(file, size, _TAIL_BYTES)
+        if tail[-4:] != b"PAR1":
+            what = "its footer is encrypted" if tail[-4:] == b"PARE" else "no Parquet magic bytes at its end"
+            raise _damaged(storage, rel_path, what)
+        length = int.from_bytes(tail[-8:-4], "little") + _END_BYTES
+        if length > size - 4:
+            raise _damaged(storage, rel_path, f"a footer of {length} bytes in a file of {size}")
+        return tail[-length:] if length <= len(tail) else _read_end(file, size, length)
+
+
+def _read_end(file: pa.NativeFile, size: int, length: int) -> bytes:
+    length = min(size, length)
+    file.seek(size - length)
+    return file.read(length)
+
+
+def _damaged(storage: Storage, rel_path: str, what: str) -> ShardError:
+    return ShardError(f"{storage.uri(rel_path)}: not a readable Parquet file: {what}", "a complete Parquet file")
+
+
+def _input_version(held: Mapping[str, Any]) -> InputVersion:
+    known = {field.name for field in fields(InputVersion)}  # a later version may say more
+    return InputVersion(**{name: value for name, value in held.items() if name in known})
+
+
+def _to_json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
