@@ -49,7 +49,13 @@ def test_rows_order_and_keys_are_those_of_the_main_shard(tmp_path, make_pipeline
 
 @pytest.mark.parametrize(
     ("poison", "reason"),
-    [(b"!abort", "crashed"), (b"!segv", "crashed"), (b"!kill", "crashed"), (b"!hang", "timeout"), (b"!eat", "out_of_memory")],
+    [
+        (b"!abort", "crashed"),
+        (b"!segv", "crashed"),
+        (b"!kill", "crashed"),
+        (b"!hang", "timeout"),
+        (b"!eat", "out_of_memory"),
+    ],
 )
 def test_a_row_that_ends_its_process_costs_that_row_only(tmp_path, make_pipeline, poison, reason):
     rows = [b"x" * n for n in range(40)]
@@ -70,7 +76,9 @@ def report_output(report):
 def test_the_footer_says_what_the_file_was_made_from(tmp_path, make_pipeline):
     write_main(tmp_path / "main", {"s.parquet": [b"a", None, b"bb"]}, row_group_rows=2)
     run(make_pipeline([{"type": "measure_bytes"}]), tmp_path)
-    footer = read_footer(open_storage(f"{tmp_path}/out/", make_pipeline([{"type": "measure_bytes"}]).dataset.storage), "s.parquet")
+    footer = read_footer(
+        open_storage(f"{tmp_path}/out/", make_pipeline([{"type": "measure_bytes"}]).dataset.storage), "s.parquet"
+    )
     keys = read_dataset(tmp_path / "main")["s.parquet"].column("image_key")
     assert footer is not None
     assert footer.rows == 3
@@ -115,10 +123,15 @@ def test_any_key_type_comes_through_unchanged(tmp_path, make_pipeline, key_type)
 
 
 def test_the_struct_that_hugging_face_writes_is_an_image_column(tmp_path, make_pipeline):
-    images = pa.array([{"bytes": b"abc", "path": "x.jpg"}, None], pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
+    images = pa.array(
+        [{"bytes": b"abc", "path": "x.jpg"}, None], pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    )
     (tmp_path / "main").mkdir()
     pq.write_table(pa.table({"image_key": ["k", "l"], "image": images}), tmp_path / "main/s.parquet")
-    run(make_pipeline([{"type": "extract_scaffold"}], extra="schema_extensions:\n  - {name: caption, type: string}\n"), tmp_path)
+    run(
+        make_pipeline([{"type": "extract_scaffold"}], extra="schema_extensions:\n  - {name: caption, type: string}\n"),
+        tmp_path,
+    )
     assert read_dataset(tmp_path / "out")["s.parquet"].column_names == ["image_key", "caption"]
 
 
@@ -134,7 +147,9 @@ def test_a_file_that_is_not_parquet_is_named(tmp_path, make_pipeline, content):
 def test_a_flipped_byte_in_a_page_is_found(tmp_path, make_pipeline):
     (tmp_path / "main").mkdir()
     table = pa.table({"image_key": [f"k{n}" for n in range(50)], "image": [os.urandom(2000) for _ in range(50)]})
-    pq.write_table(table, tmp_path / "main/s.parquet", write_page_checksum=True, compression="none", use_dictionary=False)
+    pq.write_table(
+        table, tmp_path / "main/s.parquet", write_page_checksum=True, compression="none", use_dictionary=False
+    )
     data = bytearray((tmp_path / "main/s.parquet").read_bytes())
     data[len(data) // 2] ^= 0x40
     (tmp_path / "main/s.parquet").write_bytes(data)

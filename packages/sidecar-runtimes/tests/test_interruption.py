@@ -11,6 +11,7 @@ import time
 
 import pytest
 from sidecar_core.footer import read_footer
+from sidecar_core.pipeline import load_pipeline
 from sidecar_core.storage import open_storage
 from sidecar_core.testing.datasets import read_dataset, write_main
 from sidecar_runtimes.run import RunOptions, execute_run, prepare_run
@@ -70,8 +71,6 @@ def is_running(pid):
 def test_a_killed_driver_leaves_nothing_partial_and_the_next_run_completes(tmp_path, pipeline_file):
     out = tmp_path / "out"
     whole = tmp_path / "whole"
-    from sidecar_core.pipeline import load_pipeline  # noqa: PLC0415
-
     pipeline = load_pipeline(pipeline_file)
     started = time.monotonic()
     execute_run(prepare_run(pipeline, RunOptions(output_prefix=str(whole), workers=2)))

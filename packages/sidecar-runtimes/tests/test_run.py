@@ -204,7 +204,9 @@ def test_closing_the_reports_stops_the_run_and_leaves_nothing_partial(tmp_path, 
 def test_the_same_dataset_whatever_the_number_of_workers(tmp_path, make_pipeline):
     write_main(tmp_path / "main", SHARDS)
     for workers in (1, 3):
-        execute_run(prepare_run(make_pipeline(), RunOptions(output_prefix=str(tmp_path / f"w{workers}"), workers=workers)))
+        execute_run(
+            prepare_run(make_pipeline(), RunOptions(output_prefix=str(tmp_path / f"w{workers}"), workers=workers))
+        )
     assert read_dataset(tmp_path / "w1") == read_dataset(tmp_path / "w3")
 
 

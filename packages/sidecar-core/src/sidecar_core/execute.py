@@ -106,9 +106,7 @@ def run_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources) -> 
         rel_path=shard.rel_path,
         status="done",
         rows=source.num_rows,
-        invalid={
-            output.name: dict(counter.counts) for output, counter in zip(plan.outputs, invalid, strict=True)
-        },
+        invalid={output.name: dict(counter.counts) for output, counter in zip(plan.outputs, invalid, strict=True)},
         bytes_in=shard.main.size_bytes,
         bytes_out=sum(info.size_bytes for info in committed),
         elapsed_s=time.monotonic() - started,

@@ -146,9 +146,7 @@ def open_parquet(storage: Storage, rel_path: str) -> pq.ParquetFile:
     """
     handle = storage.open_input(rel_path)
     try:
-        return pq.ParquetFile(
-            handle, pre_buffer=False, buffer_size=_READ_BUFFER_BYTES, page_checksum_verification=True
-        )
+        return pq.ParquetFile(handle, pre_buffer=False, buffer_size=_READ_BUFFER_BYTES, page_checksum_verification=True)
     except (pa.ArrowInvalid, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise

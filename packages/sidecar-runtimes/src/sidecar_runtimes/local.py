@@ -9,7 +9,7 @@ import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from sidecar_core.errors import SidecarError
 from sidecar_core.execute import RunCancelledError, ShardResources, is_passing, run_shard
@@ -143,7 +143,7 @@ class StagingFolders:
         self._run_id = plan.run_id
         self.paths: tuple[Path, ...] = ()
 
-    def __enter__(self) -> StagingFolders:
+    def __enter__(self) -> Self:
         for output in self._outputs:
             output.clean_staging()
         self.paths = tuple(output.staging_dir(self._run_id) for output in self._outputs)

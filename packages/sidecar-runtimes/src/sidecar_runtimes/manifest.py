@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import distributions
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from sidecar_core.errors import StorageError
 
@@ -88,7 +88,7 @@ class RunManifest:
         self._stop = threading.Event()
         self._writer = threading.Thread(target=self._keep_writing, name="sidecar-manifest", daemon=True)
 
-    def __enter__(self) -> RunManifest:
+    def __enter__(self) -> Self:
         self.write()
         self._writer.start()
         return self

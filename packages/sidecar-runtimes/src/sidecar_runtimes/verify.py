@@ -235,7 +235,7 @@ def _float_leaves(values: pa.Array) -> Iterator[pa.Array]:
 
 
 def _not_finite(leaf: pa.Array) -> pa.Array:
-    return pc.invert(pc.fill_null(pc.is_finite(leaf), True))  # noqa: FBT003 - Arrow's own signature
+    return pc.invert(pc.fill_null(pc.is_finite(leaf), True))
 
 
 def _listing_problems(listings: Listings) -> Iterator[ShardProblem]:
