@@ -1,0 +1,96 @@
+"""From sRGB pixels to the stored bytes. Imported only in isolated child processes: it loads Pillow."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from PIL import Image
+from sidecar_core.reasons import Reason
+
+from sidecar_resize.headers import UnusableImageError
+from sidecar_resize.headers.webp import webp_size
+
+if TYPE_CHECKING:
+    from sidecar_resize.geometry import TargetSize
+    from sidecar_resize.spec import PixelSpec
+
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+def resize_upright(
+    image: Image.Image, stored: tuple[int, int], size: TargetSize, *, orientation: int | None, reduction: int = 1
+) -> Image.Image:
+    """Scales, crops and turns upright in one step.
+
+    The crop is mapped back into the stored frame and given to the resampler as its source box, so that
+    neither the pixels that are cut away are computed nor the full picture is turned.
+
+    Args:
+        image: L, RGB or RGBA (straight alpha), as stored, possibly decoded at 1 / `reduction`.
+        stored: full (width, height) in pixels as stored.
+        size: where the upright picture ends up.
+        orientation: 1-8 or None.
+        reduction: 1, 2, 4 or 8.
+
+    Returns:
+        A picture of exactly `size.width` x `size.height`.
+    """
+    turned = (orientation or 1) >= 5
+    shown = (stored[1], stored[0]) if turned else stored
+    scale_x, scale_y = shown[0] / size.resized_width, shown[1] / size.resized_height
+    left, top = size.crop_left * scale_x, size.crop_top * scale_y
+    right, bottom = (size.crop_left + size.width) * scale_x, (size.crop_top + size.height) * scale_y
+    box = _as_stored((left, top, right, bottom), shown, orientation or 1)
+    box = tuple(edge / reduction for edge in box)
+    box = (max(box[0], 0), max(box[1], 0), min(box[2], image.width), min(box[3], image.height))
+    wanted = (size.height, size.width) if turned else (size.width, size.height)
+    result = image.resize(wanted, Image.Resampling.LANCZOS, box=box)
+    return result.transpose(_UPRIGHT[orientation]) if orientation in _UPRIGHT else result
+
+
+def encode(image: Image.Image, pixels: PixelSpec) -> bytes:
+    """Returns the encoded bytes, without any metadata.
+
+    Raises:
+        UnusableImageError: `encode_failed`.
+        MemoryError: the memory cap was reached.
+    """
+    image.info.clear()  # PNG and JPEG would store the source's profile and comment
+    out = io.BytesIO()
+    try:
+        if pixels.output_format == "webp":
+            image.save(out, "WEBP", quality=pixels.quality, method=pixels.webp_method)
+        elif pixels.output_format == "jpeg":
+            image.save(out, "JPEG", quality=pixels.quality)
+        else:
+            image.save(out, "PNG")
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise UnusableImageError(Reason.ENCODE_FAILED, f"{type(error).__name__}: {str(error)[:200]}") from error
+    encoded = out.getvalue()
+    if pixels.output_format == "webp" and webp_size(encoded) != image.size:
+        raise UnusableImageError(Reason.ENCODE_FAILED, f"encoded {webp_size(encoded)} instead of {image.size}")
+    return encoded
+
+
+def _as_stored(
+    box: tuple[float, float, float, float], shown: tuple[int, int], orientation: int
+) -> tuple[float, float, float, float]:
+    """Maps a box of the upright picture into the picture as stored; the inverse of turning it upright."""
+    left, top, right, bottom = box
+    width, height = shown
+    if orientation in (2, 3, 6, 7):  # a stored axis runs against the shown x axis
+        left, right = width - right, width - left
+    if orientation in (3, 4, 7, 8):
+        top, bottom = height - bottom, height - top
+    return (top, left, bottom, right) if orientation >= 5 else (left, top, right, bottom)
