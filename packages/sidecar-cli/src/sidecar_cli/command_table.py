@@ -1,0 +1,93 @@
+"""The commands of `sidecar`: their names, where each lives, and the examples in its help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command and where it lives: function `function` in `sidecar_cli.commands.<module>`.
+
+    Attributes:
+        name: as typed.
+        module: module below `sidecar_cli.commands`.
+        function: the function there.
+        panel: headline under which help lists it.
+        examples: command lines for its help.
+    """
+
+    name: str
+    module: str
+    function: str
+    panel: str
+    examples: tuple[str, ...]
+
+
+_START = "Start"
+_MAKE = "Make sidecars"
+_PROVE = "Prove and look"
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "pack",
+        "pack",
+        "pack",
+        _START,
+        (
+            "sidecar pack holiday-pictures/ data/holiday_parquet/",
+            "sidecar pack pets/ s3://b/pets_parquet/ --dataset-yaml configs/datasets/pets.yaml",
+        ),
+    ),
+    Command(
+        "run",
+        "run",
+        "run",
+        _MAKE,
+        (
+            "sidecar run configs/pipelines/getty.yaml --output-prefix s3://b/getty_sidecar/",
+            "sidecar run configs/pipelines/getty.yaml --dry-run",
+        ),
+    ),
+    Command(
+        "build-0-262mp",
+        "build_resized",
+        "build_0_262mp",
+        _MAKE,
+        ("sidecar build-0-262mp --main-prefix s3://b/getty_parquet/ --output-prefix s3://b/0_262mp/getty/",),
+    ),
+    Command(
+        "build-1-05mp",
+        "build_resized",
+        "build_1_05mp",
+        _MAKE,
+        ("sidecar build-1-05mp --main-prefix s3://b/getty_parquet/ --output-prefix s3://b/1_05mp/getty/",),
+    ),
+    Command(
+        "build-resized",
+        "build_resized",
+        "build_resized",
+        _MAKE,
+        ("sidecar build-resized --main-prefix data/pets/ --target 512=data/pets_512/ --target 1024=data/pets_1024/",),
+    ),
+    Command(
+        "verify",
+        "verify",
+        "verify",
+        _PROVE,
+        (
+            "sidecar verify configs/pipelines/getty.yaml --output-prefix s3://b/getty_sidecar/",
+            "sidecar verify s3://b/getty_sidecar/ --main-prefix s3://b/getty_parquet/ --all",
+        ),
+    ),
+    Command("check", "check", "check", _PROVE, ("sidecar check configs/pipelines/*.yaml",)),
+    Command("ops", "ops", "ops", _PROVE, ("sidecar ops", "sidecar ops merge_from_sidecar")),
+    Command("filters", "filters", "filters", _PROVE, ("sidecar filters", "sidecar filters clarity")),
+    Command(
+        "schema",
+        "schema",
+        "schema",
+        _PROVE,
+        ("sidecar schema filter_luma_v1", "sidecar schema --json-schema pipeline > pipeline.schema.json"),
+    ),
+)

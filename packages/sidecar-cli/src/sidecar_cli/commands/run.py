@@ -1,0 +1,28 @@
+"""`sidecar run`: a pipeline over a dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from sidecar_runtimes.options import RUN_OPTIONS
+
+from sidecar_cli.options import OptionValue, takes
+
+
+@takes(RUN_OPTIONS)
+def run(
+    pipeline: Annotated[Path, typer.Argument(metavar="PIPELINE", help="The pipeline's YAML file.", show_default=False)],
+    **options: OptionValue,
+) -> None:
+    """Run a pipeline over its dataset's shards.
+
+    Without --output-prefix the output is a new folder beside the dataset's sidecar_prefix. Shards that
+    are there are never replaced unless --overwrite or --redo-stale says so.
+    """
+    from sidecar_core.pipeline import load_pipeline
+
+    from sidecar_cli.running import run_options, run_pipeline
+
+    run_pipeline(load_pipeline(pipeline), options, run_options(options))

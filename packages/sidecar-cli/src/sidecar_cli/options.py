@@ -1,0 +1,72 @@
+"""Makes typer commands from tables of options.
+
+A command declares what only it has, takes the rest as `**options`, and names the tables:
+
+    @takes(RUN_OPTIONS)
+    def run(pipeline: …, **options: Any) -> None: …
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Annotated, Any, TypeAlias
+
+import typer
+from sidecar_runtimes.options import Option
+
+OptionValue: TypeAlias = Any  # what a command gets for an option is what the table says it is
+
+
+def takes(options: Iterable[Option]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Returns a decorator that replaces a command's `**options` with one typer option a table entry."""
+    table = tuple(options)
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True)
+        parameters = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        parameters += [_parameter(option) for option in table]
+
+        @wraps(command)
+        def call(**values: OptionValue) -> None:
+            for option in table:
+                value = values[option.parameter]
+                if isinstance(value, enum.Enum):
+                    values[option.parameter] = value.value
+                elif option.repeated:
+                    values[option.parameter] = list(value or ())
+            command(**values)
+
+        call.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
+        call.__annotations__ = {p.name: p.annotation for p in parameters}
+        del call.__wrapped__  # pyright: ignore[reportFunctionMemberAccess] - type hints are the ones above
+        return call
+
+    return decorate
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    declared = typer.Option(
+        option.name,
+        *option.aliases,
+        help=f"{option.help[0].upper()}{option.help[1:]}.",
+        rich_help_panel=option.group,
+        metavar=option.metavar,
+        show_default=option.default not in (None, False, ""),
+    )
+    kind: Any = option.type
+    if option.choices:
+        kind = enum.Enum(option.parameter, {choice: choice for choice in option.choices}, type=str)
+    if option.repeated:
+        kind = list[kind]
+    if option.default is None:
+        kind = kind | None
+    default = kind(option.default) if option.choices and option.default is not None else option.default
+    return inspect.Parameter(
+        option.parameter,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, declared],
+    )

@@ -1,0 +1,204 @@
+"""The options of commands that run a pipeline: one table, from which each parser is made.
+
+The table knows neither typer nor argparse, so that `sidecar` and `sidecar-run` offer the same flags
+with the same words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sidecar_core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class Option:
+    """One flag of a command line.
+
+    Attributes:
+        name: as typed, with its dashes.
+        help: what it does, one clause; says the default when `default` is None.
+        group: headline under which help lists it.
+        type: str, int or float; bool makes it a switch that takes no value.
+        default: the value without the flag.
+        aliases: other names for it.
+        choices: the closed set of values, or empty.
+        repeated: whether it may be given several times, its value then being a list.
+        metavar: what help calls its value; default the type's name.
+    """
+
+    name: str
+    help: str
+    group: str
+    type: type[str] | type[int] | type[float] | type[bool] = str
+    default: str | float | bool | None = None
+    aliases: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    repeated: bool = False
+    metavar: str | None = None
+
+    @property
+    def parameter(self) -> str:
+        """Its name in Python."""
+        return self.name.removeprefix("--").replace("-", "_")
+
+
+_WHERE = "Where"
+_WHICH = "Which shards"
+_HOW = "How"
+_PICTURES = "Pictures"
+_RESULT = "Result"
+
+OUTPUT_PREFIX = Option(
+    "--output-prefix",
+    "where the output is written; default a new folder beside the dataset's sidecar_prefix",
+    _WHERE,
+    metavar="PREFIX",
+)
+OUTPUT = Option(
+    "--output",
+    "where the output of that name is written, for a pipeline with several",
+    _WHERE,
+    repeated=True,
+    metavar="NAME=PREFIX",
+)
+INPUT_SUBPREFIX = Option(
+    "--input-subprefix",
+    "only main shards below this part of the main prefix",
+    _WHICH,
+    default="",
+    metavar="SUB",
+)
+WORKERS = Option(
+    "--workers",
+    "processes that compute rows; default the machine's cores",
+    _HOW,
+    type=int,
+    aliases=("--threads-per-shard",),
+)
+DEBUG = Option("--debug", "show the traceback of an error", _RESULT, type=bool, default=False)
+JSON = Option("--json", "print the result as JSON", _RESULT, type=bool, default=False)
+
+COMMON_OPTIONS: tuple[Option, ...] = (JSON, DEBUG)
+
+# What every command that runs shards has, besides saying where its outputs go.
+RUNTIME_OPTIONS: tuple[Option, ...] = (
+    INPUT_SUBPREFIX,
+    Option("--limit", "process at most so many shards", _WHICH, type=int, metavar="N"),
+    Option(
+        "--skip-existing", "leave the shards that are there and made by this pipeline", _WHICH, type=bool, default=False
+    ),
+    Option(
+        "--redo-stale",
+        "with --skip-existing, make shards again that another pipeline or another input made",
+        _WHICH,
+        type=bool,
+        default=False,
+    ),
+    Option("--keep-stale", "with --skip-existing, leave such shards as they are", _WHICH, type=bool, default=False),
+    Option("--overwrite", "replace the shards that are there", _WHICH, type=bool, default=False),
+    Option("--runtime", "where shards are processed", _HOW, default="auto", choices=("auto", "local")),
+    WORKERS,
+    Option("--retries", "further attempts for a shard whose error may pass", _HOW, type=int, default=2, metavar="N"),
+    Option(
+        "--max-failed-shards",
+        "stop once more than so many shards were given up; default never",
+        _HOW,
+        type=int,
+        metavar="N",
+    ),
+    Option(
+        "--max-invalid-fraction",
+        "stop once more than this share (0-1) of at least 1,000 rows is invalid; default never",
+        _HOW,
+        type=float,
+        metavar="FRACTION",
+    ),
+    Option("--dry-run", "do everything except making shards", _RESULT, type=bool, default=False),
+    *COMMON_OPTIONS,
+)
+
+RUN_OPTIONS: tuple[Option, ...] = (OUTPUT_PREFIX, OUTPUT, *RUNTIME_OPTIONS)
+
+KEY_COLUMN = Option("--key-column", "column that names a row", _WHERE, default="image_key", metavar="NAME")
+MAIN_PREFIX = Option("--main-prefix", "the main dataset", _WHERE, metavar="PREFIX")
+TARGET = Option(
+    "--target",
+    "a resized dataset: the side of a square of its area (512, 1024), and its prefix",
+    _WHERE,
+    repeated=True,
+    metavar="AREA=PREFIX",
+)
+
+# What a resized dataset can be told. A value that is not given is left to the `resize_image` op.
+PICTURE_OPTIONS: tuple[Option, ...] = (
+    Option(
+        "--audit-prefix",
+        "first part of the audit columns' names; default 0_26mp_process for 512, 1_05mp_process for 1024",
+        _PICTURES,
+        metavar="NAME",
+    ),
+    Option("--patch-size", "sides are multiples of this; default 32", _PICTURES, type=int, metavar="PX"),
+    Option("--output-format", "format of the pictures; default webp", _PICTURES, choices=("webp", "png", "jpeg")),
+    Option("--quality", "of webp and jpeg, 1-100; default 95", _PICTURES, type=int),
+    Option("--webp-method", "the webp encoder's effort, 0-6; default 2", _PICTURES, type=int),
+    Option("--max-pixels", "a picture with more pixels is invalid; default 300,000,000", _PICTURES, type=int),
+    Option(
+        "--accept-truncated",
+        "accept a truncated picture when at least this share (0-1) of its rows decodes; default none",
+        _PICTURES,
+        type=float,
+        metavar="FRACTION",
+    ),
+    Option(
+        "--max-crop-loss",
+        "a picture that would lose more than this share (0-1) is invalid; default 0.25",
+        _PICTURES,
+        type=float,
+        metavar="FRACTION",
+    ),
+    Option("--no-upscale", "a picture smaller than its target is invalid", _PICTURES, type=bool, default=False),
+    Option(
+        "--background",
+        "what shows through transparency, as #rrggbb; default white",
+        _PICTURES,
+        metavar="COLOR",
+    ),
+    Option(
+        "--keep-alpha", "keep transparency instead of composing on the background", _PICTURES, type=bool, default=False
+    ),
+)
+
+IMAGE_COLUMN = Option("--image-column", "column with the pictures' bytes", _WHERE, default="image", metavar="NAME")
+
+# What the verifiers share. Both prove every key of the shards that they look at.
+SAMPLE_OPTIONS: tuple[Option, ...] = (
+    Option("--sample", "look at so many shards, drawn at random", _WHICH, type=int, default=50, metavar="N"),
+    Option("--all", "look at every shard", _WHICH, type=bool, default=False),
+    Option("--seed", "of the sample", _WHICH, type=int, default=0),
+)
+
+
+def parse_named_prefixes(option: str, values: Sequence[str]) -> dict[str, str]:
+    """Splits repeated `NAME=PREFIX` values at the first `=`; a prefix may hold more of them.
+
+    Args:
+        option: the flag, for messages.
+        values: what was given.
+
+    Raises:
+        UsageError: a value has no `=`, no name or no prefix, or a name comes twice.
+    """
+    named: dict[str, str] = {}
+    for value in values:
+        name, separator, prefix = value.partition("=")
+        if not (separator and name and prefix):
+            raise UsageError(f"{option} {value!r} is not NAME=PREFIX", fix=f"{option} NAME=s3://bucket/folder/")
+        if name in named:
+            raise UsageError(f"{option} {name}=… is given twice: {named[name]!r} and {prefix!r}")
+        named[name] = prefix
+    return named
