@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from sidecar_core.dataset import Dataset, load_dataset
     from sidecar_core.errors import ConfigError, SidecarError, WorkerCallFailed
     from sidecar_core.isolation import submit_call
-    from sidecar_core.json_schema import json_schema
     from sidecar_core.nulls import null_column, null_rows, null_scalar_for
     from sidecar_core.op import BaseOp, OpContext, OpParams, PlanContext
     from sidecar_core.pipeline import Pipeline, build_pipeline, load_pipeline
     from sidecar_core.reader import open_aligned
     from sidecar_core.registry import register_op
+    from sidecar_core.schema_export import json_schema
     from sidecar_core.side_inputs import SideInputSpec, register_side_input_loader
 
     __version__: str
@@ -37,7 +37,7 @@ _MODULES = {
     "WorkerCallFailed": "errors",
     "assert_alignment": "align",
     "build_pipeline": "pipeline",
-    "json_schema": "json_schema",
+    "json_schema": "schema_export",
     "load_dataset": "dataset",
     "load_pipeline": "pipeline",
     "null_column": "nulls",

@@ -12,12 +12,14 @@ from sidecar_core.config import ProblemCollector, StrictModel, check_name, valid
 from sidecar_core.errors import ConfigError, UsageError
 from sidecar_core.storage.uris import normalise_prefix, prefixes_overlap
 from sidecar_core.types import StructTypes, TypedName
-from sidecar_core.yaml_document import YamlDocument, read_yaml
+from sidecar_core.yaml_document import Loc, YamlDocument, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import pyarrow as pa
+
+    from sidecar_core.problems import Problem
 
 Name = Annotated[str, AfterValidator(lambda text: check_name(text, "name"))]
 ColumnName = Annotated[str, Field(min_length=1)]
@@ -75,6 +77,7 @@ class Dataset:
         file: the YAML file, or None when made in code.
         text: the text of that file.
         extensions: the declared columns as they are written in YAML.
+        document: the YAML, for the places of problems.
     """
 
     name: str
@@ -89,6 +92,22 @@ class Dataset:
     file: str | None = None
     text: str = field(default="", repr=False)
     extensions: tuple[SchemaExtension, ...] = field(default=(), repr=False)
+    document: YamlDocument = field(default_factory=lambda: YamlDocument({}), repr=False, compare=False)
+
+    def require_image_column(self) -> str:
+        """Returns the image column, for ops that look at pixels.
+
+        Raises:
+            ConfigError: the dataset names none.
+        """
+        if self.image_column is None:
+            problem = self.problem((), f"dataset {self.name!r} has no image_column", fix="image_column: <its name>")
+            raise ConfigError([problem])
+        return self.image_column
+
+    def problem(self, loc: Loc, message: str, *, expected: str | None = None, fix: str | None = None) -> Problem:
+        """Returns a problem at a place of the dataset's YAML."""
+        return self.document.problem(loc, message, expected=expected, fix=fix)
 
     def to_json(self) -> dict[str, object]:
         """Returns the dataset as JSON values, for workers that may not have its files."""
@@ -201,6 +220,7 @@ def make_dataset(document: YamlDocument, types: StructTypes | None, *, folder: P
         file=document.file,
         text=document.text,
         extensions=spec.schema_extensions,
+        document=document,
     )
 
 

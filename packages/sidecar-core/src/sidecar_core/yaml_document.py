@@ -45,6 +45,10 @@ class YamlDocument:
         self.text = text
         self._root = root
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Leaves the places behind: nobody looks for mistakes in a copy sent elsewhere."""
+        return _without_places, (self.data, self.file, self.text)
+
     def get(self, loc: Loc) -> object:
         """Returns the value at `loc`. Raises KeyError when there is none."""
         value = self.data
@@ -90,6 +94,10 @@ class YamlDocument:
         """Returns a problem at `loc`; `key` places it at the key rather than at its value."""
         line, column = self.place(loc, key=key)
         return Problem(message, key_path(loc), self.file, line, column, expected, fix)
+
+
+def _without_places(data: object, file: str | None, text: str) -> YamlDocument:
+    return YamlDocument(data, file=file, text=text)
 
 
 def key_path(loc: Loc) -> str:
