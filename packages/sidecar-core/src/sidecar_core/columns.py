@@ -161,9 +161,9 @@ class _Flow:
     def _main_field(self, name: str) -> pa.Field:
         """Returns a main column's field; adds a problem when the main dataset has no such column, or two."""
         main = self.context.main_schema
-        if main is None:
-            return open_field(name)
         dataset = self.pipeline.dataset
+        if main is None:
+            return open_field(name, pa.binary() if name == dataset.image_column else None)
         found = main.get_all_field_indices(name)
         if len(found) == 1:
             main_field = main.field(found[0])

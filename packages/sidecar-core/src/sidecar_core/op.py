@@ -167,9 +167,9 @@ class BaseOp:
         raise NotImplementedError
 
 
-_PLACEHOLDER = {b"sidecar.placeholder": b"1"}
-_OPEN = {b"sidecar.open": b"1"}
-_OPEN_NAMES = b"sidecar.open_names"
+_PLACEHOLDER: dict[bytes | str, bytes | str] = {b"sidecar.placeholder": b"1"}
+_OPEN: dict[bytes | str, bytes | str] = {b"sidecar.open": b"1"}
+_OPEN_NAMES: dict[bytes | str, bytes | str] = {b"sidecar.open_names": b"1"}
 
 
 def placeholder_field(field: pa.Field) -> pa.Field:
@@ -182,9 +182,14 @@ def is_placeholder(field: pa.Field) -> bool:
     return bool(field.metadata) and b"sidecar.placeholder" in field.metadata
 
 
-def open_field(name: str) -> pa.Field:
-    """Returns a field whose type only storage knows; `output_schema` uses it while planning offline."""
-    return pa.field(name, pa.null(), metadata=_OPEN)
+def open_field(name: str, likely: pa.DataType | None = None) -> pa.Field:
+    """Returns a field whose type only storage knows; `output_schema` uses it while planning offline.
+
+    Args:
+        name: the column.
+        likely: what the type may be; default null.
+    """
+    return pa.field(name, likely or pa.null(), metadata=_OPEN)
 
 
 def is_open(field: pa.Field) -> bool:
@@ -194,12 +199,12 @@ def is_open(field: pa.Field) -> bool:
 
 def with_open_names(schema: pa.Schema) -> pa.Schema:
     """Returns the schema, marked as one that may have more columns, whose names only storage knows."""
-    return schema.with_metadata({_OPEN_NAMES: b"1"})
+    return schema.with_metadata(_OPEN_NAMES)
 
 
 def has_open_names(schema: pa.Schema) -> bool:
     """Returns whether there may be columns whose names only storage knows."""
-    return bool(schema.metadata) and _OPEN_NAMES in schema.metadata
+    return bool(schema.metadata) and b"sidecar.open_names" in schema.metadata
 
 
 def set_columns(table: pa.Table, columns: Mapping[str, pa.Array | pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
