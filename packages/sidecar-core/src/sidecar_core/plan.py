@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
 from sidecar_core.errors import ShardError, UsageError
-from sidecar_core.pipeline import check_columns, output_fingerprint
+from sidecar_core.pipeline import Pipeline, check_columns, output_fingerprint
 from sidecar_core.shard_reader import open_parquet
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from sidecar_core.dataset import Dataset
     from sidecar_core.op import BaseOp
-    from sidecar_core.pipeline import CheckedColumns, Pipeline
+    from sidecar_core.pipeline import CheckedColumns
     from sidecar_core.storage import ObjectInfo, Storage
 
 
@@ -62,6 +63,31 @@ class PlannedOutput:
     image_columns: tuple[str, ...]
     reason_columns: Mapping[str, str]
 
+    def to_json(self) -> dict[str, object]:
+        """Returns the output as JSON values; its schema as base64 of an Arrow IPC message."""
+        return {
+            "name": self.name,
+            "prefix": self.prefix,
+            "schema": _schema_to_text(self.schema),
+            "columns": [list(pair) for pair in self.columns],
+            "fingerprint": self.fingerprint,
+            "image_columns": list(self.image_columns),
+            "reason_columns": dict(self.reason_columns),
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, object]) -> PlannedOutput:
+        """Makes the output that `to_json` described."""
+        return cls(
+            name=cast("str", values["name"]),
+            prefix=cast("str", values["prefix"]),
+            schema=_schema_from_text(cast("str", values["schema"])),
+            columns=tuple((out_name, column) for out_name, column in cast("list[list[str]]", values["columns"])),
+            fingerprint=cast("str", values["fingerprint"]),
+            image_columns=tuple(cast("list[str]", values["image_columns"])),
+            reason_columns=cast("dict[str, str]", values["reason_columns"]),
+        )
+
 
 @dataclass(frozen=True)
 class RunPlan:
@@ -100,6 +126,48 @@ class RunPlan:
     def reads_image(self) -> bool:
         """Whether any op looks at pixels, so that batches must be small."""
         return self.dataset.image_column is not None and self.dataset.image_column in self.main_schema.names
+
+    def to_json(self) -> dict[str, object]:
+        """Returns the plan as JSON values, for workers that have neither its files nor its objects.
+
+        Prefixes and the names of storage options are in it; credentials never are: each process finds its own.
+        """
+        return {
+            "run_id": self.run_id,
+            "pipeline": self.pipeline.to_json(),
+            "main_schema": _schema_to_text(self.main_schema),
+            "table_schema": _schema_to_text(self.table_schema),
+            "outputs": [output.to_json() for output in self.outputs],
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, object]) -> RunPlan:
+        """Makes the plan that `to_json` described, with the ops that are installed here.
+
+        Raises:
+            ConfigError: an op or a plugin of the plan is not installed here.
+        """
+        return cls(
+            run_id=cast("str", values["run_id"]),
+            pipeline=Pipeline.from_json(cast("Mapping[str, object]", values["pipeline"])),
+            main_schema=_schema_from_text(cast("str", values["main_schema"])),
+            table_schema=_schema_from_text(cast("str", values["table_schema"])),
+            outputs=tuple(
+                PlannedOutput.from_json(output) for output in cast("list[Mapping[str, object]]", values["outputs"])
+            ),
+        )
+
+    def dataset_document(self) -> dict[str, object]:
+        """Returns what the manifest says of the dataset, as JSON values: its parameters and its YAML text."""
+        return {key: value for key, value in self.dataset.to_json().items() if key != "struct_types"}
+
+    def pipeline_document(self) -> dict[str, object]:
+        """Returns what the manifest says of the pipeline, as JSON values: ops, outputs, plugins and YAML text."""
+        return {key: value for key, value in self.pipeline.to_json().items() if key != "dataset"}
+
+    def producer(self, column: str) -> str | None:
+        """Returns the last op that makes a table column, as `operations[1] (resize_image)`; None for main columns."""
+        return check_columns(self.pipeline, self.main_schema).producer(column)
 
 
 def plan_run(
@@ -187,3 +255,11 @@ def _planned_output(pipeline: Pipeline, checked: CheckedColumns, name: str, pref
         ),
         reason_columns=reasons,
     )
+
+
+def _schema_to_text(schema: pa.Schema) -> str:
+    return base64.b64encode(schema.serialize()).decode("ascii")
+
+
+def _schema_from_text(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
