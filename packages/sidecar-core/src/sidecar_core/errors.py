@@ -82,6 +82,10 @@ class AlignmentError(SidecarError, ValueError):
     """Two tables that must hold the same keys in the same order do not."""
 
 
+class IsolationError(SidecarError, RuntimeError):
+    """Isolated children cannot be had: the pool is closed, they do not start, or cannot load the function."""
+
+
 class WorkerCallFailed(SidecarError, RuntimeError):  # noqa: N818 - the public name that callers catch
     """A call in an isolated child process did not return.
 
