@@ -9,7 +9,7 @@ from sidecar_core.align import key_digest
 from sidecar_core.dataset import load_dataset
 from sidecar_core.errors import ConflictError, OpError, ShardError
 from sidecar_core.footer import read_footer
-from sidecar_core.pipeline import build_pipeline
+from sidecar_core.pipeline import OutputSpec, build_pipeline
 from sidecar_core.storage import open_storage
 from sidecar_core.testing.datasets import read_dataset, write_main
 from sidecar_core.testing.engine import run_every_shard
@@ -91,7 +91,7 @@ def test_the_footer_says_what_the_file_was_made_from(tmp_path, make_pipeline):
 @pytest.mark.parametrize("how", ["drop_row", "reorder", "change_key", "drop_key", "wrong_type", "raise", "not_a_table"])
 def test_an_op_that_breaks_its_contract_is_named_and_leaves_no_output(tmp_path, make_pipeline, how):
     write_main(tmp_path / "main", {"s.parquet": [b"a", b"b", b"c"]})
-    with pytest.raises(OpError, match=r"s\.parquet.*break_contract|break_contract.*s\.parquet|'broken'"):
+    with pytest.raises(OpError, match=r"s\.parquet.*break_contract"):
         run(make_pipeline([{"type": "break_contract", "how": how}]), tmp_path)
     assert read_dataset(tmp_path / "out") == {}
 
@@ -187,8 +187,8 @@ def test_several_outputs_are_made_from_one_pass(tmp_path, make_pipeline):
     pipeline = make_pipeline(
         [{"type": "measure_bytes"}],
         outputs=[
-            {"name": "lengths", "prefix": f"{tmp_path}/lengths/", "columns": {"length": "byte_length"}},
-            {"name": "reasons", "prefix": f"{tmp_path}/reasons/", "columns": {"why": "byte_length_reason"}},
+            OutputSpec("lengths", f"{tmp_path}/lengths/", {"length": "byte_length"}),
+            OutputSpec("reasons", f"{tmp_path}/reasons/", {"why": "byte_length_reason"}),
         ],
     )
     run_every_shard(pipeline, {"lengths": str(tmp_path / "lengths"), "reasons": str(tmp_path / "reasons")})

@@ -49,7 +49,8 @@ def start(pipeline_file, out):
         stderr=subprocess.DEVNULL,
     )
     assert process.stdout is not None
-    assert process.stdout.readline() == b"go\n"
+    with process.stdout as output:
+        assert output.readline() == b"go\n"
     return process
 
 

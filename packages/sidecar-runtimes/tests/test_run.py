@@ -6,6 +6,7 @@ import threading
 import pyarrow.parquet as pq
 import pytest
 from sidecar_core.errors import RefusedError, UsageError
+from sidecar_core.pipeline import OutputSpec
 from sidecar_core.testing.datasets import read_dataset, write_main
 from sidecar_runtimes.local import LocalRuntime
 from sidecar_runtimes.progress import SilentObserver
@@ -90,8 +91,8 @@ def test_a_changed_main_shard_is_stale_and_a_touched_one_is_not(tmp_path, out, m
 def test_one_of_several_outputs_missing_is_partial_and_made_again(tmp_path, make_pipeline):
     write_main(tmp_path / "main", SHARDS)
     outputs = [
-        {"name": "one", "prefix": f"{tmp_path}/one/", "columns": {"length": "byte_length"}},
-        {"name": "two", "prefix": f"{tmp_path}/two/", "columns": {"why": "byte_length_reason"}},
+        OutputSpec("one", f"{tmp_path}/one/", {"length": "byte_length"}),
+        OutputSpec("two", f"{tmp_path}/two/", {"why": "byte_length_reason"}),
     ]
     pipeline = make_pipeline(outputs=outputs)
     execute_run(prepare_run(pipeline, RunOptions(workers=2)))

@@ -169,11 +169,11 @@ def _apply_ops(
             raise OpError(message) from error
         _check_op_kept_rows(op, key, result, plan.key_column, where)
         table = result
-    for name, expected in ((field.name, field.type) for field in plan.table_schema):
+    for name, expected in zip(plan.table_schema.names, plan.table_schema.types, strict=True):
         found = table.schema.field(name).type if name in table.schema.names else None
         if found != expected:
             message = f"{context.rel_path}: column {name!r} is {found or 'missing'} where the plan has {expected}"
-            raise OpError(message, None, f"look at output_schema and apply of {plan.producer(name)!r}")
+            raise OpError(f"{message}; made by {plan.producer(name) or 'the main dataset'}")
     return table
 
 

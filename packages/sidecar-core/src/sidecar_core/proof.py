@@ -71,7 +71,7 @@ def choose_shards(rel_paths: Sequence[str], sample: int | None, *, seed: int) ->
     """Returns `sample` of the paths, or all for None, in order; the same ones for the same seed."""
     if sample is None or sample >= len(rel_paths):
         return list(rel_paths)
-    return sorted(random.Random(seed).sample(list(rel_paths), sample))  # noqa: S311 - a sample, not a secret
+    return sorted(random.Random(seed).sample(list(rel_paths), sample))
 
 
 def prove_keys(main: Storage, output: Storage, rel_path: str, key_column: str) -> int:

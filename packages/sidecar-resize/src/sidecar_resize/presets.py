@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sidecar_core.dataset import Dataset, StorageOptions
-from sidecar_core.pipeline import build_pipeline
+from sidecar_core.pipeline import OutputSpec, build_pipeline
 from sidecar_core.storage import normalise_prefix
 from sidecar_core.types import StructTypes
 
@@ -70,16 +70,16 @@ def resized_pipeline(
         file=None,
     )
     specs: list[dict[str, object]] = []
-    outputs: list[dict[str, object]] = []
+    outputs: list[OutputSpec] = []
     for target in targets:
         column = f"image_{target.side_px}"
         audit_prefix = target.audit_prefix or default_audit_prefix(target.side_px)
         specs.append({"area": target.side_px, "column": column, "audit_prefix": audit_prefix})
         outputs.append(
-            {
-                "name": str(target.side_px),
-                "prefix": target.prefix or f"{beside_main}_{target.side_px}/",
-                "columns": {image_column: column, f"{audit_prefix}_*": f"{audit_prefix}_*"},
-            }
+            OutputSpec(
+                name=str(target.side_px),
+                prefix=target.prefix or f"{beside_main}_{target.side_px}/",
+                columns={image_column: column, f"{audit_prefix}_*": f"{audit_prefix}_*"},
+            )
         )
     return build_pipeline(dataset, [{"type": "resize_image", "targets": specs, **(params or {})}], outputs=outputs)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from sidecar_core.storage import Storage
     from sidecar_core.plan import PlannedShard, RunPlan
+    from sidecar_core.storage import Storage
 
     from sidecar_runtimes.progress import RunObserver
 
@@ -116,7 +116,7 @@ def attempt_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources,
             return replace(run_shard(plan, shard, resources), attempts=attempt)
         except RunCancelledError:
             raise
-        except Exception as error:  # noqa: BLE001 - a shard's failure is a result, never the end of the run
+        except Exception as error:
             if resources.cancelled is not None and resources.cancelled.is_set():
                 raise RunCancelledError("the run was stopped") from error
             if attempt > retries or not is_passing(error):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import pyarrow as pa
@@ -13,27 +10,10 @@ from sidecar_core.errors import WorkerCallFailed
 from sidecar_core.op import BaseOp, OpContext, OpParams, set_columns
 from sidecar_core.reasons import Reason
 from sidecar_core.registry import register_op
+from sidecar_core.testing.measured_rows import measure_bytes
 
 if TYPE_CHECKING:
     from sidecar_core.dataset import Dataset
-
-
-def measure_bytes(image: bytes | None, delay_s: float) -> int | None:
-    """Returns the length of `image`; a few magic words make the process abort, hang or eat memory instead."""
-    if image is None:
-        return None
-    if image == b"!abort":
-        os.abort()
-    if image == b"!kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if image == b"!segv":
-        os.kill(os.getpid(), signal.SIGSEGV)
-    if image == b"!hang":
-        time.sleep(600)
-    if image == b"!eat":
-        return len(bytearray(20 * 2**30))
-    time.sleep(delay_s)
-    return len(image)
 
 
 @register_op("measure_bytes")

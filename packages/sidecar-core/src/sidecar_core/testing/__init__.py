@@ -1,0 +1,1 @@
+"""What tests of ops, runtimes and other packages build on."""
