@@ -21,13 +21,20 @@ def describe_pipeline(pipeline: Pipeline, path: Path) -> dict[str, Any]:
         "dataset": pipeline.dataset.name,
         "operations": [op.type_name for op in pipeline.operations],
         "columns_read": list(checked.main_columns),
+        "open_columns": [
+            *(name for name in checked.open_columns if name not in checked.main_columns),
+            *(["*"] if checked.open_names else []),
+        ],
         "outputs": [{"name": output.name, "prefix": output.prefix} for output in pipeline.outputs],
     }
 
 
 def pipeline_line(described: dict[str, Any]) -> str:
     """Returns one line for people."""
-    return (
+    line = (
         f"{described['file']}: ok: dataset {described['dataset']!r}, {' → '.join(described['operations'])}; "
         f"reads {', '.join(described['columns_read'])}"
     )
+    if described["open_columns"]:
+        line += f"; known only once storage is read: {', '.join(described['open_columns'])}"
+    return line

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from sidecar_core.errors import UsageError
 from sidecar_runtimes.options import COMMON_OPTIONS
 
 from sidecar_cli.options import OptionValue, takes
@@ -22,10 +23,9 @@ def filters(
     **options: OptionValue,
 ) -> None:
     """List the installed filters, or show one with its measures."""
-    from sidecar_core.errors import UsageError
     from sidecar_core.problems import did_you_mean
     from sidecar_core.types import StructTypes
-    from sidecar_filters import filter_names
+    from sidecar_filters.registry import filter_names
 
     types = StructTypes.installed()
     names = list(filter_names())
@@ -51,16 +51,16 @@ def filters(
 
 
 def describe_filter(name: str, types: StructTypes) -> dict[str, Any]:
-    """Returns a filter's struct type with its fields, as JSON values."""
+    """Returns a filter's column and struct type with its fields, as JSON values."""
+    from sidecar_filters.registry import find_filter
+
     from sidecar_cli.struct_words import describe_struct
 
-    prefix = f"filter_{name}_v"
-    versions = [each for each in types.names() if each.startswith(prefix) and each[len(prefix) :].isdigit()]
-    struct = max(versions, key=lambda each: int(each[len(prefix) :]))
-    description = describe_struct(struct, types)
+    description = describe_struct(find_filter(name).struct, types)
     return {
         "name": name,
         "column": f"filter_{name}",
-        "struct": struct,
-        **{k: description[k] for k in ("doc", "fields")},
+        "struct": description["name"],
+        "doc": description["doc"],
+        "fields": description["fields"],
     }

@@ -49,7 +49,7 @@ def schema(
     from sidecar_cli.struct_words import describe_struct
 
     if json_schema is not None:
-        from sidecar_cli.json_schemas import json_schema_of
+        from sidecar_core.schema_export import json_schema as json_schema_of
 
         if type_name is not None:
             raise UsageError(f"{type_name!r} and --json-schema exclude each other", "one of them")

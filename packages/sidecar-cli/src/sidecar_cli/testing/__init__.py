@@ -1,0 +1,1 @@
+"""What tests of this program run in isolated children."""

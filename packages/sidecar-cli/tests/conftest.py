@@ -1,0 +1,66 @@
+"""Runs the real program in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+LOUD = ("FORCE_COLOR", "NO_COLOR", "PY_COLORS", "SIDECAR_DEBUG_PROGRESS_ROWS", "SIDECAR_OPS_DEBUG_PROGRESS_ROWS")
+
+
+def clean_environment(**changes):
+    kept = {name: value for name, value in os.environ.items() if name not in LOUD}
+    return {**kept, "COLUMNS": "100", **changes}
+
+
+@pytest.fixture
+def sidecar(tmp_path):
+    """Returns a function that runs `sidecar` with arguments and returns what it did."""
+
+    def run(*arguments, env=None, cwd=None):
+        return subprocess.run(
+            [sys.executable, "-m", "sidecar_cli.main", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=240,
+            env=clean_environment(**(env or {})),
+            cwd=cwd or tmp_path,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def team(tmp_path):
+    """A folder as a team has it: a main dataset of two shards, a dataset YAML and a pipeline YAML."""
+    main = tmp_path / "main ü=1"
+    for number in range(2):
+        shard = main / f"deep/part-{number}.parquet"
+        shard.parent.mkdir(parents=True, exist_ok=True)
+        keys = [f"{number}/é {row}.jpg" for row in range(5)]
+        pq.write_table(pa.table({"image_key": keys, "image": [b"x"] * 5, "caption": ["a"] * 5}), shard)
+    datasets, pipelines = tmp_path / "configs/datasets", tmp_path / "configs/pipelines"
+    datasets.mkdir(parents=True)
+    pipelines.mkdir()
+    (datasets / "team.yaml").write_text(
+        f'name: team\nmain_prefix: "{main}"\nsidecar_prefix: ../../sidecar\nkey_column: image_key\n'
+        "image_column: image\ncarry_columns: [caption]\nschema_extensions:\n  - {name: score, type: float32}\n",
+        encoding="utf-8",
+    )
+    (pipelines / "scaffold.yaml").write_text("dataset: team\noperations:\n  - type: extract_scaffold\n")
+    return Team(tmp_path, main, pipelines / "scaffold.yaml")
+
+
+class Team:
+    def __init__(self, root: Path, main: Path, pipeline: Path):
+        self.root = root
+        self.main = main
+        self.pipeline = pipeline
