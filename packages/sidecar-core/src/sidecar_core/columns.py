@@ -218,7 +218,7 @@ class _Flow:
         dataset, before = self.pipeline.dataset, self.schema
         after = op.output_schema(before, self.context)
         replaced = {name for name in op.replaced_columns(before, self.context) if name in before.names}
-        listed = {each.name for each in op.output_fields(dataset)}
+        listed = [each.name for each in op.output_fields(dataset)]
         added = [name for name in after.names if name not in before.names]
         removed = [name for name in before.names if name not in after.names]
         filled: list[str] = []
@@ -247,7 +247,8 @@ class _Flow:
         self._check_types(step, before, after)
         self.steps.append(step)
         self.made = [name for name in self.made if name not in removed]
-        self.made += [name for name in step.makes if name not in self.made]
+        in_order = dict.fromkeys([*listed, *after.names])
+        self.made += [name for name in in_order if name in step.makes and name not in self.made]
         self.open_names = self.open_names or step.open_names
         self.schema = _settle(op, step, after)
 

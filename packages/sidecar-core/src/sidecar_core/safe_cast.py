@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidecar_core.errors import SidecarError
 from sidecar_core.nulls import null_column
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _INFINITY = r"(?i)^\s*[+-]?inf(inity)?\s*$"
 
@@ -97,24 +100,29 @@ def _first_unfit(values: pa.Array, dtype: pa.DataType) -> int:
 
 
 def _cast_exactly(values: pa.Array, dtype: pa.DataType) -> pa.Array:
+    """Casts leaf by leaf: Arrow's cast of a nested array also looks at values outside a slice and below nulls."""
     if values.type == dtype:
         return values
+    if isinstance(values, pa.StructArray) and isinstance(dtype, pa.StructType) and dtype.num_fields:
+        children = dict(zip((field.name for field in values.type), values.flatten(), strict=True))
+        arrays = [
+            _cast_exactly(children[field.name], field.type)
+            if field.name in children
+            else null_column(field.type, len(values))
+            for field in dtype
+        ]
+        return pa.StructArray.from_arrays(arrays, fields=list(dtype), mask=values.is_null())
+    if _is_list(values.type) and (pa.types.is_list(dtype) or pa.types.is_large_list(dtype)):
+        wide = pa.types.is_large_list(dtype)
+        lengths = pc.fill_null(pc.list_value_length(values).cast(pa.int64()), pa.scalar(0, pa.int64()))
+        ends = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+        items = _cast_exactly(cast("pa.ListArray", values).flatten(), dtype.field(0).type)
+        make = cast("Callable[..., pa.Array]", pa.LargeListArray.from_arrays if wide else pa.ListArray.from_arrays)
+        return make(ends.cast(pa.int64() if wide else pa.int32()), items, type=dtype, mask=values.is_null())
     result = values.cast(dtype)
-    _check_exact(values, result)
+    if _loses(values, result):
+        raise pa.ArrowInvalid(f"a value of {values.type} is not the same as {dtype}")
     return result
-
-
-def _check_exact(before: pa.Array, after: pa.Array) -> None:
-    """Raises ArrowInvalid when a leaf lost what Arrow's safe cast does not look at."""
-    if isinstance(before, pa.StructArray) and isinstance(after, pa.StructArray):
-        children = dict(zip((field.name for field in before.type), before.flatten(), strict=True))
-        for field, child in zip(after.type, after.flatten(), strict=True):
-            if field.name in children:
-                _check_exact(children[field.name], child)
-    elif _is_list(before.type) and _is_list(after.type):
-        _check_exact(cast("pa.ListArray", before).flatten(), cast("pa.ListArray", after).flatten())
-    elif _loses(before, after):
-        raise pa.ArrowInvalid(f"a value of {before.type} is not the same as {after.type}")
 
 
 def _loses(before: pa.Array, after: pa.Array) -> bool:

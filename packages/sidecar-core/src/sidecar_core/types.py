@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from sidecar_core.config import ProblemCollector, StrictModel, check_name, validate_model
 from sidecar_core.errors import ConfigError
@@ -50,6 +50,8 @@ EXPECTED_TYPE = ", ".join(PRIMITIVES) + ", or list<T> of one of these or of a st
 
 class TypedName(StrictModel):
     """A name with a type: a struct's field, or a column that a dataset declares."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["type"]}, {"required": ["type_ref"]}]})
 
     name: str
     type: str | None = Field(None, description=f"a primitive type: {EXPECTED_TYPE}")
