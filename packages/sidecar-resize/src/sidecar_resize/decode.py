@@ -38,7 +38,10 @@ def open_picture(header: Header) -> Image.Image:
     except MemoryError:
         raise
     except Exception as error:  # Pillow raises nearly every builtin on damaged files
-        raise _failure(header, error) from error
+        failure = _failure(header, error)
+        if failure.reason is Reason.TRUNCATED:
+            failure = UnusableImageError(failure.reason, f"{failure.detail}; {_share(None)}")
+        raise failure from error
     header.declared_px = max(header.declared_px, image.width * image.height)
     header.width, header.height = image.size
     if header.source_format == "AVIF":
@@ -100,7 +103,7 @@ def decode(
 def decoded_share(header: Header) -> float | None:
     """Returns the share of rows, 0-1, that decode before the data end, or None when it cannot be measured.
 
-    The picture is decoded onto two different grounds; the first row that shows its ground was not decoded.
+    The picture is decoded onto two different grounds; rows that show their ground were not decoded.
     """
     if header.declared_px > _MAX_MEASURED_PX or header.source_format in ("WEBP", "AVIF", "JPEG2000"):
         return None
@@ -119,10 +122,8 @@ def decoded_share(header: Header) -> float | None:
             return None
     (size, one), (_, other) = results
     stride = len(one) // size[1] if size[1] else 0
-    for row in range(size[1]):
-        if one[row * stride : (row + 1) * stride] != other[row * stride : (row + 1) * stride]:
-            return row / size[1]
-    return 1.0
+    same = (one[at : at + stride] == other[at : at + stride] for at in range(0, stride * size[1], stride or 1))
+    return sum(same) / size[1]
 
 
 def reduction_for(scale: float, *, keep: float) -> int:

@@ -232,7 +232,7 @@ def binary_column(values: Sequence[bytes | None], *, chunk_bytes: int = _CHUNK_B
     return pa.chunked_array(chunks, pa.binary())
 
 
-def _pictures(column: pa.ChunkedArray) -> list[pa.Buffer | None]:
+def _pictures(column: pa.ChunkedArray) -> list[memoryview | None]:
     """Returns each row's encoded picture as a view of the column's memory, or None for a null."""
     if pa.types.is_struct(column.type):
         if column.type.get_field_index("bytes") < 0:
@@ -242,7 +242,7 @@ def _pictures(column: pa.ChunkedArray) -> list[pa.Buffer | None]:
         chunks = column.chunks
     if not _holds_bytes(column.type):
         raise OpError(f"an image column of type {column.type} holds no bytes")
-    return [value.as_buffer() if value.is_valid else None for chunk in chunks for value in chunk]
+    return [memoryview(value.as_buffer()) if value.is_valid else None for chunk in chunks for value in chunk]
 
 
 def _holds_bytes(dtype: pa.DataType) -> bool:
@@ -257,13 +257,13 @@ def _holds_bytes(dtype: pa.DataType) -> bool:
     )
 
 
-def _without_picture(picture: pa.Buffer | None, targets: int) -> list[Resized]:
+def _without_picture(picture: memoryview | None, targets: int) -> list[Resized]:
     reason = Reason.MISSING if picture is None else Reason.EMPTY
     size = None if picture is None else 0
     return [(None, Audit(reason=reason.value, source_bytes=size)) for _ in range(targets)]
 
 
-def _checked(result: object, picture: pa.Buffer | None, targets: int) -> list[Resized]:
+def _checked(result: object, picture: memoryview | None, targets: int) -> list[Resized]:
     if not isinstance(result, WorkerCallFailed):
         return cast("list[Resized]", result)
     reason = _FAILURE_REASONS.get(result.cause, Reason.DECODE_FAILED)

@@ -1,0 +1,1 @@
+"""Pictures, whole and broken, for tests; nothing of it is imported outside of tests."""
