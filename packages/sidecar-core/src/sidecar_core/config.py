@@ -155,7 +155,8 @@ def _mapping_at(document: YamlDocument, at: Loc, without: tuple[str, ...]) -> di
 def _problems_of(error: ValidationError, model: type[BaseModel], document: YamlDocument, at: Loc) -> list[Problem]:
     """Returns the problems of a model's data, each with its place."""
     details = error.errors(include_url=False)
-    return _merge_alternatives([problem for detail in details for problem in _located(model, detail, document, at)])
+    found = _merge_alternatives([problem for detail in details for problem in _located(model, detail, document, at)])
+    return sorted(found, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
 def _located(model: type[BaseModel], detail: ErrorDetails, document: YamlDocument, at: Loc) -> Iterator[Problem]:

@@ -115,7 +115,7 @@ def _cast_exactly(values: pa.Array, dtype: pa.DataType) -> pa.Array:
     if _is_list(values.type) and (pa.types.is_list(dtype) or pa.types.is_large_list(dtype)):
         wide = pa.types.is_large_list(dtype)
         lengths = pc.fill_null(pc.list_value_length(values).cast(pa.int64()), pa.scalar(0, pa.int64()))
-        ends = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+        ends = pa.concat_arrays([pa.array([0], pa.int64()), cast("pa.Int64Array", pc.cumulative_sum(lengths))])  # pyright: ignore[reportCallIssue, reportArgumentType] - the stubs want an expression
         items = _cast_exactly(cast("pa.ListArray", values).flatten(), dtype.field(0).type)
         make = cast("Callable[..., pa.Array]", pa.LargeListArray.from_arrays if wide else pa.ListArray.from_arrays)
         return make(ends.cast(pa.int64() if wide else pa.int32()), items, type=dtype, mask=values.is_null())

@@ -345,7 +345,8 @@ def _define(definitions: dict[str, _Definition], new: _Definition, problems: Pro
             message = error.problems[0].message
     if message is not None:
         problems.add(new.document.problem(new.loc, message, key=True))
-    definitions.setdefault(new.name, new)
+    if new.name not in PRIMITIVES:
+        definitions.setdefault(new.name, new)
 
 
 def _package_files(point: EntryPoint) -> Iterator[Path]:
