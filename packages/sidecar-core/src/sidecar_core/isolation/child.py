@@ -132,16 +132,19 @@ class _Loop:
             self._reply(message.number, wire.VALUE, wire.encode(None))
             return
         spread, fn, common = job
+        returned = False
         try:
             row = pickle.loads(message.body)  # noqa: S301 - from our own parent
             value = fn(*row) if spread else fn(row, common)
+            returned = True
             kind, body = wire.VALUE, wire.encode(value)
         except MemoryError:
             kind, body = wire.NO_MEMORY, None
         except BaseException as error:  # noqa: BLE001 - also SystemExit: this row's failure, not the child's end
             kind, body = wire.NO_MEMORY, None
             if getattr(error, "code", None) != _CV2_NO_MEMORY or type(error).__module__ != "cv2":
-                kind, body = wire.RAISED, wire.encode((*_description(error), _pickled(error) if spread else None))
+                again = _pickled(error) if spread and not returned else None
+                kind, body = wire.RAISED, wire.encode((returned, *_description(error), again))
         # Memory that was short may still be in pieces, so the next row gets a fresh child.
         self._reply(message.number, kind, body, flags=wire.RETIRING if kind == wire.NO_MEMORY else 0)
 

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from sidecar_core.errors import IsolationError
+from sidecar_core.errors import IsolationError, WorkerCallFailed
 from sidecar_core.isolation.jobs import Job, Row
 from sidecar_core.isolation.owner import Owner
 
@@ -129,8 +129,12 @@ class Desk:
     def settle(self, row: Row, result: object) -> None:
         """Takes a row's value or failure."""
         with self._lock:
-            row.job.settle(row.index, result)
+            if row.job.over:  # nobody waits for it any more
+                return
+            if isinstance(result, WorkerCallFailed):
+                self._add({"error": "errors", "timeout": "timeouts"}.get(result.cause, result.cause))
             self._counters.rows += 1
+            row.job.settle(row.index, result)
             if row.job.over:
                 self._drop(row.job)
 
@@ -143,7 +147,10 @@ class Desk:
     def count(self, name: str) -> None:
         """Adds 1 to the counter `name`."""
         with self._lock:
-            setattr(self._counters, name, getattr(self._counters, name) + 1)
+            self._add(name)
+
+    def _add(self, name: str) -> None:
+        setattr(self._counters, name, getattr(self._counters, name) + 1)
 
     def count_death(self, label: str) -> None:
         """Counts a child that ended by itself."""

@@ -71,8 +71,6 @@ class Job:
 
     def settle(self, index: int, result: object) -> None:
         """Takes a row's value or failure."""
-        if self.over:
-            return
         self.results[index] = result
         self._left -= 1
         if not self._left:

@@ -204,8 +204,11 @@ class Owner(threading.Thread):
                     self._desk.count("recycled")
                     self._end_child()
                     return
-        except (EOFError, wire.BrokenChannelError):
+        except EOFError:
             self._child_ended(child)
+            return
+        except wire.BrokenChannelError:
+            self._child_ended(child, grace_s=0.0)
             return
         if answered:
             self._pace_s = (self._pace_s + (time.monotonic() - began_s) / answered) / 2
@@ -242,11 +245,6 @@ class Owner(threading.Thread):
         else:
             seconds = time.monotonic() - sent.since_s
             result = no_memory(name, seconds, self._options.memory_cap_bytes, child.stderr_tail(self._row_start))
-        self._conclude(row, result)
-
-    def _conclude(self, row: Row, result: object) -> None:
-        if isinstance(result, WorkerCallFailed):
-            self._desk.count({"error": "errors", "timeout": "timeouts"}.get(result.cause, result.cause))
         self._desk.settle(row, result)
 
     def _expired(self, child: ChildProcess, first: _Sent, seconds: float) -> None:
@@ -257,15 +255,16 @@ class Owner(threading.Thread):
             self._in_flight.popleft()
             if first.row is self._suspect:
                 self._suspect = None
-            self._conclude(first.row, timeout(first.row.job.name, seconds, ending, output))
+            self._desk.settle(first.row, timeout(first.row.job.name, seconds, ending, output))
         else:
             self._desk.count("stalled")
             self._not_ready(first, f"the child did not answer within {seconds:.1f} s", output)
         self._end_child()
 
-    def _child_ended(self, child: ChildProcess) -> None:
+    def _child_ended(self, child: ChildProcess, *, grace_s: float = _ENDING_S) -> None:
         """Judges a child whose socket has ended: the row it was computing is the one that pays."""
-        ending = child.end(grace_s=0.0 if self._desk.closed else _ENDING_S)
+        ended_s = time.monotonic()
+        ending = child.end(grace_s=0.0 if self._desk.closed else grace_s)
         output = child.stderr_tail(self._row_start)
         first = self._in_flight[0] if self._in_flight else None
         if self._desk.closed:
@@ -274,15 +273,9 @@ class Owner(threading.Thread):
         self._desk.count_death(ending.label)
         if first is not None and first.row is not None:
             self._in_flight.popleft()
+            cap_bytes = self._options.memory_cap_bytes
             self._row_crashed(
-                first.row,
-                crash(
-                    first.row.job.name,
-                    time.monotonic() - first.since_s,
-                    ending,
-                    output,
-                    cap_bytes=self._options.memory_cap_bytes,
-                ),
+                first.row, crash(first.row.job.name, ended_s - first.since_s, ending, output, cap_bytes=cap_bytes)
             )
         elif first is not None:
             self._not_ready(first, f"the child {ending}", output)
@@ -295,7 +288,7 @@ class Owner(threading.Thread):
             row.job.crashed_once.add(row.index)
             self._desk.count("retried")
         else:
-            self._conclude(row, failure)
+            self._desk.settle(row, failure)
 
     def _not_ready(self, first: _Sent, fact: str, output: str) -> None:
         """Takes note of a child that ended before it could compute a row."""

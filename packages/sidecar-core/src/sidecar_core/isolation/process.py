@@ -44,7 +44,7 @@ class Ending:
     """How a child ended.
 
     Attributes:
-        signal: number of the signal that ended it, or None.
+        signal: number of the signal that ended it, or None; not the one of this process.
         status: its exit status, or None.
         killed: this process ended it.
         peak_bytes: its largest resident set, or None when that is not known.
@@ -121,6 +121,7 @@ class ChildProcess:
         self._poll = select.poll()
         self._events = 0
         self._killed = False
+        self._ending: Ending | None = None
         self._inherited_peak = 0  # what ru_maxrss was before the child did anything; see `note_inherited_peak`
         self.pid = self._process.pid
         self.receiver = wire.Receiver(ours.fileno())
@@ -154,6 +155,8 @@ class ChildProcess:
 
     def kill(self) -> None:
         """Ends the process and what it has forked."""
+        if self._ending is not None:  # its pid may be another's by now
+            return
         self._killed = True
         self._kill_group()
         with suppress(ProcessLookupError, PermissionError):  # it may have left its group
@@ -171,6 +174,11 @@ class ChildProcess:
 
     def end(self, *, grace_s: float = 0.0) -> Ending:
         """Waits up to `grace_s` for the process to end by itself, then kills it; returns how it ended."""
+        if self._ending is None:
+            self._ending = self._end(grace_s)
+        return self._ending
+
+    def _end(self, grace_s: float) -> Ending:
         ended = self._reaped(grace_s)
         alone = ended is not None
         if ended is None:
@@ -182,10 +190,11 @@ class ChildProcess:
         code, maxrss = ended
         peak = maxrss * _MAXRSS_UNIT if maxrss else None
         hidden = peak is not None and peak <= self._inherited_peak
+        killed = self._killed or not alone
         return Ending(
-            signal=-code if code < 0 else None,
-            status=code if 0 <= code < _UNKNOWN_CODE else None,
-            killed=self._killed or not alone,
+            signal=-code if code < 0 and not killed else None,
+            status=code if 0 <= code < _UNKNOWN_CODE and not killed else None,
+            killed=killed,
             peak_bytes=None if hidden else peak,
             peak_bound_bytes=peak if hidden else None,
         )

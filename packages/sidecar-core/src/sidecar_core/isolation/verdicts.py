@@ -46,10 +46,14 @@ def no_memory(name: str, seconds: float, cap_bytes: int, output: str) -> WorkerC
     return WorkerCallFailed(f"{name}: {fact}", "out_of_memory", _detail(fact, "", output))
 
 
-def raised(name: str, report: tuple[str, str, str, bytes | None]) -> FunctionRaised:
-    """The function raised; `report` is class name, text, traceback with native stderr, pickled exception."""
-    kind, text, lines, pickled = report
-    failure = FunctionRaised(f"{name} raised {kind}: {text}", "error", lines)
+def raised(name: str, report: tuple[bool, str, str, str, bytes | None]) -> FunctionRaised:
+    """The function raised, or returned what has no pickle.
+
+    `report` is whether it returned, and the exception's class name, text, traceback with native stderr, and pickle.
+    """
+    returned, kind, text, lines, pickled = report
+    did = "returned what cannot be sent back:" if returned else "raised"
+    failure = FunctionRaised(f"{name} {did} {kind}: {text}", "error", lines)
     failure.pickled = pickled
     return failure
 

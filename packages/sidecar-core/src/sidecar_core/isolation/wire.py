@@ -184,7 +184,7 @@ def _check_importable(obj: FunctionType | BuiltinFunctionType | type) -> None:
     if "<" in obj.__qualname__:
         raise pickle.PicklingError(
             f"{obj.__qualname__!r} of module {obj.__module__!r} is a lambda or defined inside a function, "
-            "so that isolated children cannot import it"
+            "which no other process can import"
         )
 
 

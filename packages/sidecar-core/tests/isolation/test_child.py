@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from sidecar_core.isolation import IsolationOptions, IsolationPool, native_stderr
+from sidecar_core.testing import isolated_functions as functions
+
+
+@pytest.fixture
+def pool():
+    with IsolationPool(IsolationOptions(workers=1, env=(("SIDECAR_TEST_VALUE", "seen"),))) as pool:
+        yield pool
+
+
+def test_native_stderr_is_this_row_s(pool):
+    texts = pool.map_rows(functions.write_stderr, ["first\n", "second\n", "third\n"])
+
+    assert texts == [f"{name}\nout {name}\n\n" for name in ("first", "second", "third")]
+    assert native_stderr() == ""
+
+
+def test_nothing_reaches_the_terminal(capfd, pool):
+    pool.map_rows(functions.write_stderr, ["quiet"])
+    pool.map_rows(functions.abort, [0])
+
+    assert capfd.readouterr() == ("", "")
+
+
+def test_captured_output_is_bounded(pool):
+    sizes = pool.map_rows(functions.write_much, [1 << 19] * 12)
+
+    assert max(sizes) <= 2 << 20
+    assert len(pool.map_rows(functions.write_stderr, ["y" * 300_000])[0]) <= 64 << 10
+    assert len(pool.map_rows(functions.abort, [0])[0].detail) < 4096
+
+
+def test_the_surroundings_of_a_child(pool):
+    given = pool.call(functions.surroundings)
+
+    assert given["parent"] == os.getpid()
+    assert given["session"] == given["pid"]
+    assert given["path"] == [entry or str(Path.cwd()) for entry in sys.path]
+    assert (given["threads"], given["extra"]) == ("1", "seen")
+    assert given["core_limit"] == 0
+    assert given["sigint_ignored"]
+    assert given["main_file"] is None
+
+
+def test_a_child_imports_nothing_heavy(pool):
+    modules = set(pool.call(functions.surroundings)["modules"])
+
+    assert not modules & {"pyarrow", "pydantic", "numpy", "PIL", "cv2", "subprocess", "socket", "threading"}
+
+
+def test_importing_isolation_is_light():
+    script = """
+        import sys
+        import sidecar_core.isolation as isolation
+        isolation.IsolationPool, isolation.shared_pool, isolation.native_stderr, isolation.submit_call
+        print(sorted({"pyarrow", "pydantic", "numpy", "PIL", "cv2", "yaml"} & set(sys.modules)))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_unknown_names_are_attribute_errors():
+    import sidecar_core.isolation
+
+    with pytest.raises(AttributeError, match="no_such_name"):
+        sidecar_core.isolation.no_such_name  # noqa: B018
