@@ -1,0 +1,1 @@
+"""The filters, one a file: the file's name is the filter's name."""

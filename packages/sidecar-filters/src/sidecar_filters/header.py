@@ -1,0 +1,154 @@
+"""The header of a picture, read without decoding a pixel. Used in isolated children only."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from sidecar_filters.base import Reason, UnreadableError
+from sidecar_filters.containers import Container, read_container
+from sidecar_filters.tiff import TIFF_SIGNATURES, read_tiff
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from PIL.Image import Image as PillowImage
+
+    from sidecar_filters.jpeg import JpegFile
+
+# What Pillow may try. Left out: formats that run other programs or read other files, that any bytes may
+# look like, or that nobody keeps photographs in.
+_PILLOW_FORMATS: Final = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "TIFF", "BMP", "DIB", "AVIF", "JPEG2000", "PPM", "ICO")
+_JPEG_MODES: Final = {1: "L", 3: "RGB", 4: "CMYK"}
+_ORIENTATION: Final = 0x0112
+
+
+class Header:
+    """What a picture's header says.
+
+    Attributes:
+        format: Pillow's name of the format, or the container's when Pillow does not read it.
+        width: columns as stored, before any orientation is applied.
+        height: rows as stored.
+        mode: Pillow's mode (`RGB`, `CMYK`, `I;16`…), or None when Pillow does not read it.
+        container: the file's structure, or None for a format that only Pillow knows.
+    """
+
+    def __init__(
+        self, data: bytes, size: tuple[int, int], container: Container | None, image: PillowImage | None
+    ) -> None:
+        self.width, self.height = size
+        self.container = container
+        self._data = data
+        self._image = image
+        self._orientation: int | None = None
+        self._orientation_read = False
+        self.format: str = (image.format if image is not None else None) or (container.format if container else "")
+        self.mode = image.mode if image is not None else _JPEG_MODES.get(len(self.jpeg.components) if self.jpeg else 0)
+
+    @property
+    def jpeg(self) -> JpegFile | None:
+        """More about a JPEG."""
+        return self.container.jpeg if self.container is not None else None
+
+    @property
+    def image(self) -> PillowImage | None:
+        """The picture as Pillow opened it, its pixels not loaded; None when Pillow does not read it."""
+        return self._image
+
+    @property
+    def orientation(self) -> int | None:
+        """The EXIF orientation, 1-8, or None when there is none or it is something else."""
+        if not self._orientation_read:
+            self._orientation_read = True
+            self._orientation = self._read_orientation()
+        return self._orientation
+
+    def _read_orientation(self) -> int | None:
+        value: object = None
+        if self._data.startswith(TIFF_SIGNATURES):
+            value = read_tiff(self._data).orientation
+        elif self._image is not None:
+            try:
+                with ignoring_warnings():
+                    value = self._image.getexif().get(_ORIENTATION)
+            except MemoryError:
+                raise
+            except Exception:  # noqa: BLE001 - Pillow raises many kinds, and none of them says anything about the rest
+                return None
+        return value if isinstance(value, int) and 1 <= value <= 8 else None
+
+
+@contextmanager
+def ignoring_warnings() -> Generator[None]:
+    """Silences Python warnings: a decoder's remarks on someone's file are no news to the program's author."""
+    with warnings.catch_warnings(action="ignore"):
+        yield
+
+
+def read_header(data: bytes) -> Header:
+    """Reads the header of encoded bytes.
+
+    Args:
+        data: anything.
+
+    Raises:
+        UnreadableError: `empty`, `not_an_image`, `truncated` (the header is not all there), or
+            `decode_failed` (an image, but nothing here reads its header).
+    """
+    if not data:
+        raise UnreadableError(Reason.EMPTY, "0 bytes")
+    container = read_container(data)
+    image, error = _open(data)
+    if image is not None and (container is None or container.size is None or container.format not in _STORED_SIZES):
+        size = image.size
+    elif (
+        container is not None and container.size is not None and (image is not None or container.format in _OWN_HEADERS)
+    ):
+        size = container.size
+    elif container is None:
+        start = bytes(data[:16])
+        raise UnreadableError(Reason.NOT_AN_IMAGE, f"{len(data)} bytes that begin with {start!r}, as no image does")
+    else:
+        reason = Reason.TRUNCATED if container.truncated else Reason.DECODE_FAILED
+        raise UnreadableError(
+            reason, "; ".join([f"no header of this {container.format} can be read: {error}", *container.problems[:3]])
+        )
+    if size[0] <= 0 or size[1] <= 0:
+        raise UnreadableError(Reason.DECODE_FAILED, f"the header says {size[0]}×{size[1]} pixels")
+    return Header(data, size, container, image)
+
+
+# Pillow swaps the sides of a TIFF by its orientation; the sides of a JPEG are what its decoder will use.
+_STORED_SIZES: Final = frozenset({"JPEG", "TIFF"})
+# Headers that are believed without Pillow, because OpenCV reads some of these files where Pillow does not.
+_OWN_HEADERS: Final = frozenset({"JPEG", "PNG", "BMP", "TIFF"})
+
+
+def _open(data: bytes) -> tuple[PillowImage | None, str]:
+    """Returns the picture as Pillow opens it, or None and why not."""
+    from PIL import Image
+
+    Image.MAX_IMAGE_PIXELS = None  # our own limit is checked from the header, before pixels are decoded
+    try:
+        with ignoring_warnings():
+            return Image.open(io.BytesIO(data), formats=_PILLOW_FORMATS), ""
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - Pillow raises OSError, SyntaxError, ValueError, TypeError, struct.error…
+        return None, f"{type(error).__name__}: {error}"[:300]
+
+
+def xmp_packets(header: Header) -> Iterator[bytes]:
+    """Yields the XMP packets of a picture."""
+    image = header.image
+    if image is None:
+        return
+    for key in ("xmp", "XML:com.adobe.xmp", "Raw profile type xmp"):
+        value = image.info.get(key)
+        if isinstance(value, str):
+            value = value.encode("utf-8", "replace")
+        if isinstance(value, bytes) and value:
+            yield value

@@ -1,0 +1,82 @@
+"""Rows through the isolation pool: a filter that kills its child costs one filter of one row.
+
+A child notes on stderr what it does next. When it dies, hangs or runs out of memory, its last note says
+which filter it was, or that it was decoding; the row is run again without that filter, or without all that
+look at pixels, until what is left returns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from sidecar_core.errors import WorkerCallFailed
+from sidecar_core.reasons import Reason
+
+from sidecar_filters.measure import DECODING, MeasureSpec, RowMeasures, RowTask, last_mark, measure_row, without_marks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sidecar_core.isolation import IsolationPool
+
+    from sidecar_filters.base import Filter
+
+_REASONS = {reason.value: reason for reason in (Reason.CRASHED, Reason.TIMEOUT, Reason.OUT_OF_MEMORY)}
+
+
+def measure_rows(
+    pool: IsolationPool, images: Sequence[object], spec: MeasureSpec, *, timeout_s: float
+) -> list[RowMeasures]:
+    """Measures each row in a child process.
+
+    Args:
+        pool: the children.
+        images: encoded bytes, or a buffer of them, or None.
+        spec: the filters, and the most pixels that are decoded.
+        timeout_s: seconds that a row may take.
+
+    Returns:
+        One result a row, in order.
+
+    Raises:
+        SidecarError: the pool is closed, or the children cannot import a filter.
+    """
+    missing = {each.name: Reason.MISSING for each in spec.filters}
+    results = [RowMeasures({}, missing) if image is None else RowMeasures() for image in images]
+    waiting = {row: spec.filters for row, image in enumerate(images) if image is not None}
+    while waiting:
+        tasks = [RowTask(images[row], tuple(each.name for each in filters)) for row, filters in waiting.items()]
+        answers = pool.map_rows(measure_row, tasks, common=spec, timeout_s=timeout_s)
+        again: dict[int, tuple[Filter, ...]] = {}
+        for (row, filters), answer in zip(waiting.items(), answers, strict=True):
+            if isinstance(answer, WorkerCallFailed):
+                found, rest = _blame(answer, filters)
+                if rest:
+                    again[row] = rest
+            else:
+                found = cast("RowMeasures", answer)
+            results[row] = _joined(results[row], found)
+        waiting = again
+    return results
+
+
+def _blame(failure: WorkerCallFailed, filters: tuple[Filter, ...]) -> tuple[RowMeasures, tuple[Filter, ...]]:
+    """Returns what a row lost when its child did not return, and the filters that may still do."""
+    step = last_mark(failure.detail)
+    if step == DECODING:
+        lost = tuple(each for each in filters if each.looks_at_pixels)
+    else:
+        lost = tuple(each for each in filters if each.name == step)
+    lost = lost or filters
+    reason = _REASONS.get(failure.cause, Reason.CRASHED)
+    where = "decoding" if step == DECODING else f"filter {step!r}" if step else "row"
+    detail = f"{where}: {without_marks(failure.detail)}"
+    return RowMeasures({}, dict.fromkeys((each.name for each in lost), reason), (detail,)), tuple(
+        each for each in filters if each not in lost
+    )
+
+
+def _joined(first: RowMeasures, second: RowMeasures) -> RowMeasures:
+    return RowMeasures(
+        {**first.values, **second.values}, {**first.failed, **second.failed}, (*first.details, *second.details)
+    )
