@@ -1,0 +1,27 @@
+"""Parents load no imaging library, and children no Arrow."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+def loaded_by(module):
+    code = f"import sys, {module}; print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return {name.split(".")[0] for name in done.stdout.split()}
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["sidecar_resize", "sidecar_resize.geometry", "sidecar_resize.row", "sidecar_resize.ops.resize_image"],
+)
+def test_parents_never_load_an_imaging_library(module):
+    assert not loaded_by(module) & {"PIL", "cv2", "ray", "typer", "rich"}
+
+
+@pytest.mark.parametrize("module", ["sidecar_resize.row", "sidecar_resize.decode", "sidecar_resize.encode"])
+def test_what_children_import_is_light(module):
+    assert not loaded_by(module) & {"pyarrow", "pydantic", "numpy"}
