@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sidecar_cli.main import main
 
 LOUD = ("FORCE_COLOR", "NO_COLOR", "PY_COLORS", "SIDECAR_DEBUG_PROGRESS_ROWS", "SIDECAR_OPS_DEBUG_PROGRESS_ROWS")
 
@@ -34,6 +35,22 @@ def sidecar(tmp_path):
             cwd=cwd or tmp_path,
             check=False,
         )
+
+    return run
+
+
+@pytest.fixture
+def sidecar_here(tmp_path, monkeypatch, capsys):
+    """Like `sidecar`, in this process: for tests of which there are many."""
+
+    def run(*arguments):
+        with monkeypatch.context() as patch:
+            patch.chdir(tmp_path)
+            patch.setattr("sys.argv", ["sidecar", *map(str, arguments)])
+            capsys.readouterr()
+            status = main()
+        out, err = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, int(status), out, err)
 
     return run
 

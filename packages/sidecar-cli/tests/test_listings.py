@@ -32,8 +32,8 @@ def test_a_mistyped_op_is_answered_with_the_nearest(sidecar):
 
 
 @pytest.mark.parametrize("kind", ["dataset", "pipeline", "schema"])
-def test_json_schema_is_one_document_about_an_object(sidecar, kind):
-    done = sidecar("schema", "--json-schema", kind)
+def test_json_schema_is_one_document_about_an_object(sidecar_here, kind):
+    done = sidecar_here("schema", "--json-schema", kind)
     assert (done.returncode, done.stderr) == (0, "")
     document = json.loads(done.stdout)
     assert document["type"] == "object"
@@ -41,18 +41,18 @@ def test_json_schema_is_one_document_about_an_object(sidecar, kind):
     assert document == json_schema(kind)
 
 
-def test_a_teams_own_struct_types(sidecar, tmp_path):
+def test_a_teams_own_struct_types(sidecar_here, tmp_path):
     (tmp_path / "own.yaml").write_text(
         "types:\n  own_v1:\n    doc: Ours.\n    fields:\n      - {name: size_px, type: list<int32>, doc: how big}\n"
     )
-    done = sidecar("schema", "own_v1", "--from", "own.yaml", "--json")
+    done = sidecar_here("schema", "own_v1", "--from", "own.yaml", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["fields"] == [{"name": "size_px", "type": "list<int32>", "doc": "how big"}]
-    assert "Ours." in sidecar("schema", "own_v1", "--from", "own.yaml").stdout
-    typo = sidecar("schema", "own_v2", "--from", "own.yaml")
+    assert "Ours." in sidecar_here("schema", "own_v1", "--from", "own.yaml").stdout
+    typo = sidecar_here("schema", "own_v2", "--from", "own.yaml")
     assert typo.returncode == 2
     assert "did you mean 'own_v1'?" in typo.stderr
 
 
-def test_a_type_and_json_schema_exclude_each_other(sidecar):
-    assert sidecar("schema", "own_v1", "--json-schema", "dataset").returncode == 2
+def test_a_type_and_json_schema_exclude_each_other(sidecar_here):
+    assert sidecar_here("schema", "own_v1", "--json-schema", "dataset").returncode == 2

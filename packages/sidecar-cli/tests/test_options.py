@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 import typer
-from sidecar_cli.commands.build_resized import picture_params
 from sidecar_cli.options import takes
+from sidecar_cli.resize_flags import picture_params
 from sidecar_core.registry import op_class
 from sidecar_runtimes.options import PICTURE_OPTIONS, RUN_OPTIONS, Option
 
@@ -49,6 +49,11 @@ def test_every_picture_option_is_a_parameter_of_the_op(option):
     params = picture_params({**unset, option.parameter: given})
     assert list(params.values()) == [given]
     op_class("resize_image").Params.model_validate({"targets": [{"area": 512}], **params})
+
+
+def test_zero_is_a_value_and_not_the_absence_of_one():
+    unset = {each.parameter: each.default for each in PICTURE_OPTIONS}
+    assert picture_params({**unset, "quality": 0, "accept_truncated": 0.0}) == {"quality": 0, "accept_truncated": 0.0}
 
 
 def test_what_is_not_given_is_left_to_the_op():

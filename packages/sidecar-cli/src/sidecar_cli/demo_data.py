@@ -192,7 +192,7 @@ def _dirty_rows(random: Random) -> list[DemoRow]:
         ),
         ("noise.webp", "random bytes", random.randbytes(2000), Reason.NOT_AN_IMAGE),
         ("zeros.jpg", "zero bytes", bytes(4096), Reason.NOT_AN_IMAGE),
-        ("strip.png", "3,000 × 20 px", PictureRecipe(3000, 20, "PNG"), Reason.ASPECT_RATIO_TOO_EXTREME),
+        ("strip.png", "12,000 × 20 px", PictureRecipe(12_000, 20, "PNG"), Reason.ASPECT_RATIO_TOO_EXTREME),
         *((f"exif-{n}.jpg", "garbage EXIF", replace(whole, damage="garbage_exif"), None) for n in range(2)),
     ]
     rows = [_dirty_row(name, kind, content, ((512, reason), (1024, reason))) for name, kind, content, reason in broken]

@@ -61,7 +61,7 @@ def _type_words(schema: dict[str, Any]) -> str:
     if "const" in schema:
         return str(schema["const"])
     if "anyOf" in schema:
-        return " | ".join(_type_words(each) for each in schema["anyOf"])
+        return " | ".join(_type_words(each) for each in schema["anyOf"] if each.get("type") != "null")
     if schema.get("type") == "array":
         return f"list of {_type_words(schema.get('items', {}))}"
     if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):

@@ -103,7 +103,7 @@ def describe_verify(report: VerifyReport) -> dict[str, Any]:
     return {"ok": report.ok, **asdict(report)}
 
 
-def verify_view(report: VerifyReport) -> list[Block]:
+def verify_view(report: VerifyReport, *, sampled: bool) -> list[Block]:
     """Returns the findings for people; the last line says whether all is well."""
     view: list[Block] = [
         Facts(
@@ -121,8 +121,7 @@ def verify_view(report: VerifyReport) -> list[Block]:
         ]
         view.append(Table(("column", "rows", "populated", "null", "NaN"), rows))
     if report.ok:
-        which = "" if report.all_shards else "sampled "
-        view.append(f"All {report.checked_shards:,} {which}shards aligned")
+        view.append(f"All {report.checked_shards:,} {'sampled ' if sampled else ''}shards aligned")
         return view
     problems = [(problem.kind, problem.message) for problem in report.problems[:_PROBLEMS_SHOWN]]
     view.append(Table(("problem", "what is wrong"), problems))

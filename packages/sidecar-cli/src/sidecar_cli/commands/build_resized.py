@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sidecar_core.errors import UsageError
+from sidecar_core.errors import ConfigError, UsageError
 from sidecar_runtimes.options import (
     IMAGE_COLUMN,
     KEY_COLUMN,
@@ -74,13 +74,6 @@ def require_main_prefix(options: Mapping[str, Any]) -> str:
     return normalise_prefix(options["main_prefix"])
 
 
-def picture_params(options: Mapping[str, Any]) -> dict[str, object]:
-    """Returns the parameters of `resize_image` that the command line gives, the others being left to the op."""
-    renamed = {"patch_size": "patch"}
-    names = [option.parameter for option in PICTURE_OPTIONS if option.parameter != "audit_prefix"]
-    return {renamed.get(name, name): options[name] for name in names if options[name] not in (None, False)}
-
-
 def _build_one(options: Mapping[str, Any], side: int) -> None:
     from sidecar_runtimes.prefixes import resolve_output_prefix
 
@@ -100,13 +93,19 @@ def _build(
         raise UsageError("--audit-prefix is for one target", fix="leave it out: each target has a name of its own")
     from sidecar_resize.presets import ResizedTarget, resized_pipeline
 
+    from sidecar_cli.resize_flags import in_words_of_flags, picture_params, refuse_overlapping_targets
     from sidecar_cli.running import run_options, run_pipeline
 
-    pipeline = resized_pipeline(
-        require_main_prefix(options),
-        [ResizedTarget(side, prefix, options["audit_prefix"]) for side, prefix in targets.items()],
-        key_column=options["key_column"],
-        image_column=options["image_column"],
-        params=picture_params(options),
-    )
+    main_prefix = require_main_prefix(options)
+    refuse_overlapping_targets(main_prefix, targets)
+    try:
+        pipeline = resized_pipeline(
+            main_prefix,
+            [ResizedTarget(side, prefix, options["audit_prefix"]) for side, prefix in targets.items()],
+            key_column=options["key_column"],
+            image_column=options["image_column"],
+            params=picture_params(options),
+        )
+    except ConfigError as error:
+        raise in_words_of_flags(error) from error
     run_pipeline(pipeline, options, run_options(options, output_prefix=output_prefix), chosen=chosen)

@@ -59,7 +59,7 @@ def verify(
         reports = {"output": verify_prefix(what, options)}
     data = {"ok": all(report.ok for report in reports.values()), "outputs": {}}
     data["outputs"] = {name: describe_verify(report) for name, report in reports.items()}
-    view = [block for report in reports.values() for block in verify_view(report)]
+    view = [block for report in reports.values() for block in verify_view(report, sampled=not options["all"])]
     open_output(json=options["json"]).show(data, view)
     if not data["ok"]:
         raise typer.Exit(ExitCode.FOUND_FAILURES)
