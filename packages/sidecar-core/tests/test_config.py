@@ -103,7 +103,7 @@ def test_a_part_of_a_document_is_located_in_the_whole():
 def test_further_checks_can_go_on_around_what_is_wrong():
     document = parse_yaml("flag: 7\nmany: [{width: 2}, {width: x}, {width: 4}]\nextra: 1", file="f.yaml")
     problems = ProblemCollector()
-    stand_ins = {"name": lambda _: "stand-in", "many": lambda index: {"width": 100 + index}}
+    stand_ins = {"name": lambda _: "stand-in", "many[]": lambda index: {"width": 100 + index}}
     model = validate_around(Outer, document, stand_ins=stand_ins, problems=problems)
     assert [item.width for item in model.many] == [2, 101, 4]
     assert (model.name, model.flag) == ("stand-in", False)

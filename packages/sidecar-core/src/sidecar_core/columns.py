@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -216,8 +216,9 @@ class _Flow:
     def _apply(self, index: int, op: BaseOp, inputs: tuple[str, ...]) -> None:
         """Moves the schema past one op."""
         dataset, before = self.pipeline.dataset, self.schema
-        after = op.output_schema(before, self.context)
-        replaced = {name for name in op.replaced_columns(before, self.context) if name in before.names}
+        context = replace(self.context, open_names=self.open_names)
+        after = op.output_schema(before, context)
+        replaced = {name for name in op.replaced_columns(before, context) if name in before.names}
         listed = [each.name for each in op.output_fields(dataset)]
         added = [name for name in after.names if name not in before.names]
         removed = [name for name in before.names if name not in after.names]
@@ -231,9 +232,11 @@ class _Flow:
                 continue
             if is_placeholder(old) or name in self.assumed or (name == dataset.image_column and name not in self.made):
                 filled.append(name)
+            elif name == dataset.key_column:
+                replaced.add(name)
             else:
                 self._two_producers(index, op, name)
-        self._check_key(index, op, {*replaced, *filled, *added}, removed)
+        self._check_key(index, op, {*replaced, *added}, removed)
         step = OpStep(
             index,
             op,
@@ -242,7 +245,7 @@ class _Flow:
             filled=tuple(filled),
             replaced=tuple(name for name in before.names if name in replaced and name not in removed),
             removed=tuple(removed),
-            open_names=has_open_names(after) and not has_open_names(before),
+            open_names=has_open_names(after),
         )
         self._check_types(step, before, after)
         self.steps.append(step)
@@ -250,11 +253,9 @@ class _Flow:
         in_order = dict.fromkeys([*listed, *after.names])
         self.made += [name for name in in_order if name in step.makes and name not in self.made]
         self.open_names = self.open_names or step.open_names
-        self.schema = _settle(op, step, after)
+        self.schema = _settle(op, step, after).remove_metadata()
 
     def _two_producers(self, index: int, op: BaseOp, name: str) -> None:
-        if name == self.pipeline.dataset.key_column:
-            return  # _check_key says so
         earlier = next((step for step in reversed(self.steps) if name in step.makes), None)
         by = f"{_who(earlier)} produces" if earlier else "is read from the main dataset"
         if op.adds_placeholders:
@@ -269,7 +270,7 @@ class _Flow:
         key = self.pipeline.dataset.key_column
         if key in removed:
             self._problem(index, f"{op.type_name!r} takes away the key column {key!r}")
-        elif key in touched or key in {each.name for each in op.output_fields(self.pipeline.dataset)}:
+        elif key in touched:
             self._problem(index, f"{op.type_name!r} changes the key column {key!r}")
 
     def _check_types(self, step: OpStep, before: pa.Schema, after: pa.Schema) -> None:

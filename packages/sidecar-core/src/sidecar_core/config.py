@@ -115,8 +115,8 @@ def validate_around(
     Args:
         model: the model.
         document: the document.
-        stand_ins: what to put where a required key or an item of a list is wrong: by key, a function of the
-            item's position (0 for what is no list).
+        stand_ins: what to put where a required key (`key`) or an item of a list (`key[]`) is wrong: a function
+            of the item's position (0 for a key).
         problems: takes in what is wrong.
 
     Raises:
@@ -137,9 +137,9 @@ def _repair(data: dict[str, object], detail: ErrorDetails, stand_ins: Mapping[st
     key = str(detail["loc"][0])
     index = detail["loc"][1] if len(detail["loc"]) > 1 else 0
     value = data.get(key)
-    if isinstance(index, int) and isinstance(value, list) and key in stand_ins and len(detail["loc"]) > 1:
-        cast("list[object]", value)[index] = stand_ins[key](index)
-    elif key in stand_ins and not isinstance(value, list):
+    if isinstance(index, int) and isinstance(value, list) and f"{key}[]" in stand_ins and len(detail["loc"]) > 1:
+        cast("list[object]", value)[index] = stand_ins[f"{key}[]"](index)
+    elif key in stand_ins:
         data[key] = stand_ins[key](0)
     else:
         data.pop(key, None)

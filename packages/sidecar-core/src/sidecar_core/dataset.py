@@ -30,8 +30,8 @@ _STAND_INS: Mapping[str, Callable[[int], object]] = {
     "main_prefix": lambda _: "",
     "sidecar_prefix": lambda _: "",
     "key_column": lambda _: "\0key",
-    "carry_columns": lambda index: f"\0carried {index}",
-    "schema_extensions": lambda index: {"name": f"stand-in-{index}", "type": "bool"},
+    "carry_columns[]": lambda index: f"\0carried {index}",
+    "schema_extensions[]": lambda index: {"name": f"stand-in-{index}", "type": "bool"},
 }
 
 

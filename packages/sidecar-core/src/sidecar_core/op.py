@@ -35,11 +35,13 @@ class PlanContext:
         main_schema: schema of the main dataset's first readable shard, or None while planning offline.
         source_schema: returns the schema of the first readable shard below a prefix, or of a file; None
             while planning offline, when types that only storage knows stay open (`open_field`).
+        open_names: whether earlier ops may have added columns whose names only storage knows.
     """
 
     dataset: Dataset
     main_schema: pa.Schema | None = None
     source_schema: Callable[[str], pa.Schema] | None = None
+    open_names: bool = False
 
 
 @dataclass(frozen=True)
@@ -198,12 +200,12 @@ def is_open(field: pa.Field) -> bool:
 
 
 def with_open_names(schema: pa.Schema) -> pa.Schema:
-    """Returns the schema, marked as one that may have more columns, whose names only storage knows."""
+    """Returns the schema, marked: the op that returns it may add columns whose names only storage knows."""
     return schema.with_metadata(_OPEN_NAMES)
 
 
 def has_open_names(schema: pa.Schema) -> bool:
-    """Returns whether there may be columns whose names only storage knows."""
+    """Returns whether the op that made the schema may add columns whose names only storage knows."""
     return bool(schema.metadata) and b"sidecar.open_names" in schema.metadata
 
 

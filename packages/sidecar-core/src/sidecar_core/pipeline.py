@@ -74,9 +74,10 @@ class PipelineSpec(StrictModel):
 
 _STAND_INS: Mapping[str, Callable[[int], object]] = {
     "dataset": lambda _: "\0",
-    "operations": lambda _: {"type": "\0"},
-    "outputs": lambda index: {"name": f"stand-in-{index}", "prefix": "\0"},
-    "plugins": lambda _: "sidecar_core",
+    "operations": lambda _: [{"type": "\0"}],
+    "operations[]": lambda _: {"type": "\0"},
+    "outputs[]": lambda index: {"name": f"stand-in-{index}", "prefix": "\0"},
+    "plugins[]": lambda _: "sidecar_core",
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from sidecar_core.errors import ConfigError
-from sidecar_core.op import BaseOp, OpContext, OpParams, PlanContext, has_open_names
+from sidecar_core.op import BaseOp, OpContext, OpParams, PlanContext
 from sidecar_core.problems import Problem, did_you_mean
 from sidecar_core.registry import register_op
 
@@ -41,7 +41,7 @@ class DropColumns(BaseOp):
 
     def output_schema(self, schema: pa.Schema, ctx: PlanContext) -> pa.Schema:
         missing = [name for name in self.params.columns if name not in schema.names]
-        if missing and not has_open_names(schema):
+        if missing and not ctx.open_names:
             known = [name for name in schema.names if name != ctx.dataset.key_column]
             raise ConfigError(
                 Problem(f"there is no column {name!r} to drop{did_you_mean(name, known)}", expected=", ".join(known))
