@@ -145,10 +145,12 @@ def test_a_row_that_needs_too_much_memory_costs_only_itself():
 def test_planned_fields_are_the_contracts():
     op = ResizeImage(ResizeImage.Params(targets=[{"area": 512}, {"area": 1024, "column": "big", "audit_prefix": "b"}]))
     names = [field.name for field in op.output_fields(picture_dataset())]
-    audit = (
-        "valid reason detail source_width source_height source_format source_mode source_bytes orientation frames "
-        "resized_width resized_height crop_left crop_top width height crop_loss upscaled color_note output_bytes"
-    ).split()
+    audit = [
+        *("valid", "reason", "detail"),
+        *("source_width", "source_height", "source_format", "source_mode", "source_bytes", "orientation", "frames"),
+        *("resized_width", "resized_height", "crop_left", "crop_top", "width", "height", "crop_loss", "upscaled"),
+        *("color_note", "output_bytes"),
+    ]
     assert names == [
         "image_512",
         *(f"0_26mp_process_{name}" for name in audit),

@@ -1,0 +1,235 @@
+"""What is checked in one shard of a resized dataset."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sidecar_core.errors import AlignmentError, ShardError, StorageError, WorkerCallFailed
+from sidecar_core.proof import prove_keys
+from sidecar_core.shard_reader import open_parquet
+
+from sidecar_resize.audit import default_audit_prefix
+from sidecar_resize.audit_columns import AUDIT_NAMES, audit_fields
+from sidecar_resize.picture_facts import PictureFacts, picture_facts
+from sidecar_resize.row_checks import check_audit, check_picture, check_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow.parquet as pq
+    from sidecar_core.isolation import IsolationPool
+    from sidecar_core.storage import Storage
+
+    from sidecar_resize.row_checks import ResizeRules
+
+EXAMPLES = 3
+_ROWS_AT_ONCE = 64  # encoded pictures that are held at a time, per shard
+_CUSTOMARY_SIDES = (512, 1024)
+
+
+@dataclass(frozen=True)
+class ResizedProblem:
+    """Something wrong with a resized dataset.
+
+    Attributes:
+        rel_path: the shard.
+        row: position in the shard, or None for the shard as a whole.
+        kind: `missing`, `surplus`, `misaligned`, `unreadable`, `schema` or `row`.
+        message: one sentence of fact.
+    """
+
+    rel_path: str
+    row: int | None
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class InvalidExample:
+    """One invalid row: where it is, its key as text, and the detail beside its reason."""
+
+    rel_path: str
+    row: int
+    key: str
+    detail: str | None
+
+
+@dataclass
+class ShardFindings:
+    """What was found in one shard; the attributes are those of the report."""
+
+    rows: int = 0
+    checked_rows: int = 0
+    valid: int = 0
+    invalid: Counter[str] = field(default_factory=Counter[str])
+    examples: dict[str, list[InvalidExample]] = field(default_factory=dict[str, "list[InvalidExample]"])
+    problems: list[ResizedProblem] = field(default_factory=list[ResizedProblem])
+    schema: pa.Schema | None = None
+
+
+@dataclass(frozen=True)
+class ResizedColumns:
+    """Where things stand in a resized dataset.
+
+    Attributes:
+        key: name of the key column, the same as in the main dataset.
+        image: name of the image column.
+        audit_prefix: first part of the audit columns' names; None: whatever the dataset has.
+    """
+
+    key: str
+    image: str = "image"
+    audit_prefix: str | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How much is looked at, drawn the same way for the same seed.
+
+    Attributes:
+        shards: how many shards are checked, or None for all.
+        rows: how many rows of each have their picture decoded, or None for all.
+        seed: of both draws.
+    """
+
+    shards: int | None = 50
+    rows: int | None = 20
+    seed: int = 0
+
+
+def find_audit_prefix(schema: pa.Schema) -> str:
+    """Returns the prefix of the audit columns in a resized dataset's schema.
+
+    Raises:
+        ShardError: there are none, or of several targets.
+    """
+    ends = f"_{AUDIT_NAMES[0]}"
+    prefixes = [name.removesuffix(ends) for name in schema.names if name.endswith(ends)]
+    whole = [prefix for prefix in prefixes if all(f"{prefix}_{name}" in schema.names for name in AUDIT_NAMES)]
+    if len(whole) != 1:
+        found = ", ".join(repr(prefix) for prefix in whole) or "none"
+        raise ShardError(f"audit columns of exactly one target are needed, and there are those of {found}")
+    return whole[0]
+
+
+def area_of_prefix(audit_prefix: str) -> int | None:
+    """Returns the area in square pixels that a customary audit prefix stands for, or None for another one."""
+    return next((side * side for side in _CUSTOMARY_SIDES if default_audit_prefix(side) == audit_prefix), None)
+
+
+@dataclass(frozen=True)
+class ShardChecks:
+    """Checks shards of one resized dataset against the main dataset's.
+
+    Attributes:
+        main: the main dataset.
+        output: the resized dataset.
+        columns: where things stand in it.
+        rules: what its pictures must keep to.
+        isolation: child processes that decode.
+        sample: which rows are decoded.
+    """
+
+    main: Storage
+    output: Storage
+    columns: ResizedColumns
+    rules: ResizeRules
+    isolation: IsolationPool
+    sample: Sample
+
+    def run(self, rel_path: str) -> ShardFindings:
+        """Returns what is in a shard and what is wrong with it; raises nothing for a bad shard."""
+        findings = ShardFindings()
+        try:
+            findings.rows = prove_keys(self.main, self.output, rel_path, self.columns.key)
+            file = open_parquet(self.output, rel_path)
+            findings.schema = file.schema_arrow.remove_metadata()
+            prefix = self.columns.audit_prefix or find_audit_prefix(findings.schema)
+            wrong = list(self._schema_problems(findings.schema, prefix))
+            findings.problems += [ResizedProblem(rel_path, None, "schema", f"{rel_path}: {said}") for said in wrong]
+            if not wrong:
+                self._check_rows(file, rel_path, prefix, findings, self._choose_rows(findings.rows, rel_path))
+        except AlignmentError as error:
+            findings.problems.append(ResizedProblem(rel_path, None, "misaligned", error.message))
+        except (ShardError, StorageError, OSError, pa.ArrowInvalid) as error:
+            findings.problems.append(ResizedProblem(rel_path, None, "unreadable", f"{rel_path}: {error}"))
+        return findings
+
+    def _choose_rows(self, rows: int, rel_path: str) -> set[int]:
+        if self.sample.rows is None or self.sample.rows >= rows:
+            return set(range(rows))
+        return set(random.Random(f"{self.sample.seed} {rel_path}").sample(range(rows), self.sample.rows))
+
+    def _schema_problems(self, schema: pa.Schema, prefix: str) -> Iterator[str]:
+        for wanted in (pa.field(self.columns.image, pa.binary()), *audit_fields(prefix)):
+            if wanted.name not in schema.names:
+                yield f"column {wanted.name!r} is missing"
+            elif schema.field(wanted.name).type != wanted.type:
+                yield f"column {wanted.name!r} is {schema.field(wanted.name).type}, not {wanted.type}"
+
+    def _check_rows(
+        self, file: pq.ParquetFile, rel_path: str, prefix: str, findings: ShardFindings, chosen: set[int]
+    ) -> None:
+        first = 0
+        names = [self.columns.key, *(f"{prefix}_{name}" for name in AUDIT_NAMES)]
+        for group in range(file.metadata.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            table = file.read_row_group(group, columns=names).rename_columns(["key", *AUDIT_NAMES])
+            audits: list[dict[str, Any]] = table.to_pylist()
+            self._count(audits, rel_path, first, findings)
+            if any(first <= row < first + rows for row in chosen):
+                self._check_group(file, group, rel_path, first, audits, chosen, findings)
+            first += rows
+
+    def _count(self, audits: Sequence[dict[str, Any]], rel_path: str, first: int, findings: ShardFindings) -> None:
+        for index, audit in enumerate(audits):
+            problems = list(check_audit(audit, self.rules)) if audit["valid"] else []
+            if audit["valid"]:
+                findings.valid += 1
+            else:
+                reason = str(audit["reason"])
+                findings.invalid[reason] += 1
+                examples = findings.examples.setdefault(reason, [])
+                if len(examples) < EXAMPLES:
+                    examples.append(InvalidExample(rel_path, first + index, str(audit["key"]), audit["detail"]))
+            self._note(problems, rel_path, first + index, findings)
+
+    def _check_group(
+        self,
+        file: pq.ParquetFile,
+        group: int,
+        rel_path: str,
+        first: int,
+        audits: Sequence[dict[str, Any]],
+        chosen: set[int],
+        findings: ShardFindings,
+    ) -> None:
+        """Reads the row group's images in small batches, and decodes those of the chosen rows."""
+        at = 0
+        for batch in file.iter_batches(_ROWS_AT_ONCE, row_groups=[group], columns=[self.columns.image]):
+            wanted = [index for index in range(batch.num_rows) if first + at + index in chosen]
+            images = [batch.column(0)[index].as_py() for index in wanted]
+            decoded = iter(self.isolation.map_rows(picture_facts, [image for image in images if image is not None]))
+            for index, image in zip(wanted, images, strict=True):
+                audit, row = audits[at + index], first + at + index
+                problems = list(check_state(audit, has_image=image is not None))
+                if image is not None:
+                    found = next(decoded)
+                    facts = found if isinstance(found, PictureFacts) else PictureFacts(error=_failure(found))
+                    problems += check_picture(audit, facts, len(image), self.rules)
+                self._note(problems, rel_path, row, findings)
+            findings.checked_rows += len(wanted)
+            at += batch.num_rows
+
+    def _note(self, problems: Sequence[str], rel_path: str, row: int, findings: ShardFindings) -> None:
+        findings.problems += [
+            ResizedProblem(rel_path, row, "row", f"{rel_path} row {row}: {said}") for said in problems
+        ]
+
+
+def _failure(found: object) -> str:
+    return f"the decoder {found.cause}" if isinstance(found, WorkerCallFailed) else f"unexpected {found!r}"

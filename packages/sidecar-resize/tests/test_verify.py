@@ -1,0 +1,168 @@
+"""The verifier of resized datasets, on datasets that the op made and that were then broken."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sidecar_core.dataset import StorageOptions
+from sidecar_core.errors import ShardError, UsageError
+from sidecar_core.isolation import IsolationOptions, IsolationPool
+from sidecar_core.op import OpContext
+from sidecar_core.proof import read_receipt
+from sidecar_core.storage import open_storage
+from sidecar_core.testing.example_dataset import example_dataset
+from sidecar_resize.ops.resize_image import ResizeImage
+from sidecar_resize.row_checks import ResizeRules
+from sidecar_resize.shard_checks import ResizedColumns, Sample, area_of_prefix, find_audit_prefix
+from sidecar_resize.testing.pictures import encoded, scene
+from sidecar_resize.verify import verify_resized
+
+GOOD = encoded(scene(320, 240), "JPEG")
+PICTURES = [GOOD, None, GOOD[:500], encoded(scene(100, 150), "PNG"), b"<html>", GOOD]
+PREFIX = "0_26mp_process"
+RULES = ResizeRules(area_px=512 * 512)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with IsolationPool(IsolationOptions(workers=2)) as children:
+        yield children
+
+
+@pytest.fixture(scope="module")
+def resized_table(pool):
+    main = pa.table({"key": [f"k{row}" for row in range(6)], "image": pa.array(PICTURES, pa.binary())})
+    dataset = replace(example_dataset(), key_column="key", image_column="image")
+    op = ResizeImage(ResizeImage.Params(targets=[{"area": 512, "column": "made"}]))
+    with ExitStack() as scope:
+        table = op.apply(main, OpContext(dataset, "a.parquet", 0, pool, {}, scope))
+    return table.drop_columns(["image"]).rename_columns({"made": "image"})
+
+
+@pytest.fixture
+def datasets(tmp_path, resized_table):
+    """Writes two shards of main and output; returns a function that rewrites one shard of the output."""
+    main, output = tmp_path / "main", tmp_path / "resized"
+
+    def write(table, name="part-1.parquet"):
+        pq.write_table(table, output / name, row_group_size=4)
+
+    for folder in (main, output):
+        folder.mkdir()
+    for name in ("part-0.parquet", "part-1.parquet"):
+        keys = resized_table.column("key")
+        pq.write_table(pa.table({"key": keys, "image": pa.array(PICTURES, pa.binary())}), main / name)
+        write(resized_table, name)
+    return tmp_path, write
+
+
+def verify(folder, pool, **options):
+    main, output = (open_storage(f"{folder}/{name}/", StorageOptions()) for name in ("main", "resized"))
+    return verify_resized(
+        main, output, **{"columns": ResizedColumns("key"), "isolation": pool, "rules": RULES, **options}
+    )
+
+
+def changed(table, name, row, value):
+    column = table.column(name).to_pylist()
+    column[row] = value
+    index = table.schema.get_field_index(name)
+    return table.set_column(index, table.schema.field(index), pa.array(column, table.schema.field(index).type))
+
+
+def test_a_good_dataset_passes_and_leaves_a_receipt(datasets, pool):
+    folder, _ = datasets
+    report = verify(folder, pool, sample=Sample(rows=None))
+    assert report.ok
+    assert (report.main_shards, report.output_shards, report.checked_shards, report.all_shards) == (2, 2, 2, True)
+    assert (report.rows, report.checked_rows, report.valid) == (12, 12, 6)
+    assert report.invalid == {"missing": 2, "truncated": 2, "not_an_image": 2}
+    assert report.main_bytes > 0 < report.output_bytes
+    assert [example.row for example in report.examples["truncated"]] == [2, 2]
+    assert report.examples["not_an_image"][0].detail == "an HTML page"
+    output = open_storage(f"{folder}/resized/", StorageOptions())
+    receipt = read_receipt(output, "verify-resized")
+    assert receipt.passed
+    assert receipt.all_shards
+    assert receipt.covers(output.list_shards())
+    assert json.loads((folder / "resized/_sidecar/verify-resized.json").read_text())["checked_rows"] == 12
+
+
+def test_samples_follow_the_seed_and_say_what_they_cover(datasets, pool):
+    folder, _ = datasets
+    report = verify(folder, pool, sample=Sample(shards=1, rows=2, seed=3), leave_receipt=False)
+    assert (report.checked_shards, report.all_shards, report.rows, report.checked_rows) == (1, False, 6, 2)
+    assert report == verify(folder, pool, sample=Sample(shards=1, rows=2, seed=3), leave_receipt=False)
+    assert not (folder / "resized/_sidecar").exists()
+
+
+def test_an_omitted_invalid_row_is_an_error(datasets, resized_table, pool):
+    folder, write = datasets
+    write(resized_table.filter(resized_table.column(f"{PREFIX}_valid")))
+    report = verify(folder, pool)
+    assert [problem.kind for problem in report.problems] == ["misaligned"]
+    assert not report.ok
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "value", "said"),
+    [
+        ("key", 0, "other", "part-1.parquet"),
+        ("image", 0, b"no picture", "does not decode"),
+        ("image", 0, GOOD, "the image is jpeg, not webp"),
+        ("image", 0, None, "valid, and has no image"),
+        ("image", 1, b"something", "invalid, and has an image"),
+        (f"{PREFIX}_width", 0, 640, "and the audit says 640 x 448"),
+        (f"{PREFIX}_width", 0, 1216, "is not within 10 % of 262144 px"),
+        (f"{PREFIX}_width", 0, 600, "no multiple of 32"),
+        (f"{PREFIX}_output_bytes", 0, 1, "and the audit says 1"),
+        (f"{PREFIX}_crop_loss", 0, 0.2, "crop_loss is 0.2"),
+        (f"{PREFIX}_source_height", 0, 1000, "lost"),
+        (f"{PREFIX}_crop_top", 0, 30, "reaches out of"),
+        (f"{PREFIX}_reason", 0, "truncated", "valid, and has the reason"),
+        (f"{PREFIX}_reason", 1, "bad luck", "none of the list"),
+        (f"{PREFIX}_valid", 1, None, "valid is null"),
+        (f"{PREFIX}_height", 0, None, "height is null"),
+    ],
+)
+def test_what_is_wrong_in_a_row_is_found(datasets, resized_table, pool, name, row, value, said):
+    folder, write = datasets
+    write(changed(resized_table, name, row, value))
+    report = verify(folder, pool, sample=Sample(rows=None))
+    assert any(said in problem.message for problem in report.problems), report.problems
+    assert {problem.rel_path for problem in report.problems} == {"part-1.parquet"}
+
+
+def test_shards_that_are_missing_surplus_unreadable_or_of_another_schema_are_named(datasets, resized_table, pool):
+    folder, write = datasets
+    write(resized_table.append_column("more", pa.nulls(6, pa.int32())))
+    (folder / "resized/surplus.parquet").write_bytes(b"")
+    (folder / "main/lost.parquet").write_bytes((folder / "main/part-0.parquet").read_bytes())
+    report = verify(folder, pool)
+    assert sorted(problem.kind for problem in report.problems) == ["missing", "schema", "surplus"]
+    (folder / "resized/part-0.parquet").write_bytes(b"PAR1")
+    assert "unreadable" in {problem.kind for problem in verify(folder, pool).problems}
+    write(resized_table.drop_columns([f"{PREFIX}_detail"]))
+    report = verify(folder, pool, columns=ResizedColumns("key", audit_prefix=PREFIX))
+    assert any(f"column '{PREFIX}_detail' is missing" in problem.message for problem in report.problems)
+
+
+def test_a_main_dataset_without_shards_is_refused(tmp_path, pool):
+    for name in ("main", "resized"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(UsageError, match="no shards"):
+        verify(tmp_path, pool)
+
+
+def test_prefixes_tell_their_area(resized_table):
+    assert find_audit_prefix(resized_table.schema) == PREFIX
+    assert area_of_prefix(PREFIX) == 512 * 512
+    assert area_of_prefix("1_05mp_process") == 1024 * 1024
+    assert area_of_prefix("mine") is None
+    with pytest.raises(ShardError, match="exactly one target"):
+        find_audit_prefix(pa.schema([("key", pa.string())]))
