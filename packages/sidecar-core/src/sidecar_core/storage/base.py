@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RUN_FOLDER = "_sidecar"
+STAGING_FOLDER = RUN_FOLDER + "/tmp"  # noqa: S108 - below the prefix
 
 
 class ConnectionOptions(Protocol):
@@ -155,7 +156,14 @@ class Storage(ABC):
 
     @abstractmethod
     def free_bytes(self) -> int | None:
-        """Returns the bytes that can still be written here, or None where there is no limit to speak of."""
+        """Returns the free bytes of the disk that shards are written to first, or None when that is not known."""
+
+    @abstractmethod
+    def honours_conditions(self) -> bool:
+        """Returns whether `if_absent`, `if_match` and `replace` hold against other writers, not only by looking first.
+
+        An object store is asked by writing and removing one small object.
+        """
 
 
 def check_condition(if_absent: bool, if_match: ObjectInfo | None) -> None:  # noqa: FBT001 - the caller's own names

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sidecar_core.errors import ConflictError, StorageError, StorageNotFoundError
-from sidecar_core.storage.base import RUN_FOLDER, ObjectInfo, Storage, check_condition
-from sidecar_core.storage.staging import ProcessIdentity, remove_dead_folders, staging_folder
+from sidecar_core.storage.base import STAGING_FOLDER, ObjectInfo, Storage, check_condition
+from sidecar_core.storage.staging import ProcessIdentity, free_bytes_at, remove_dead_folders, staging_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -130,14 +130,14 @@ class LocalStorage(Storage):
             raise _storage_error(path, "remove", error) from error
 
     def staging_dir(self, run_id: str) -> Path:
-        parent = Path(self.prefix, RUN_FOLDER, "tmp")
+        parent = Path(self.prefix, STAGING_FOLDER)
         try:
             return staging_folder(parent, run_id)
         except OSError as error:
             raise _storage_error(parent, "make a folder in", error) from error
 
     def clean_staging(self) -> int:
-        removed = remove_dead_folders(Path(self.prefix, RUN_FOLDER, "tmp"))
+        removed = remove_dead_folders(Path(self.prefix, STAGING_FOLDER))
         for folder, _, names in os.walk(self.prefix):
             for name in names:
                 owner = ProcessIdentity.parse(name.removeprefix(_TEMPORARY)) if name.startswith(_TEMPORARY) else None
@@ -147,13 +147,13 @@ class LocalStorage(Storage):
         return removed
 
     def free_bytes(self) -> int | None:
-        folder = Path(self.prefix)
-        while not folder.exists():
-            folder = folder.parent
         try:
-            return shutil.disk_usage(folder).free
+            return free_bytes_at(Path(self.prefix))
         except OSError as error:
-            raise _storage_error(folder, "ask for free space at", error) from error
+            raise _storage_error(Path(self.prefix), "ask for free space at", error) from error
+
+    def honours_conditions(self) -> bool:
+        return True
 
     def _path(self, rel_path: str) -> Path:
         segments = rel_path.split("/")

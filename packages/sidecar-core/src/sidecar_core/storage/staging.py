@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from functools import lru_cache
@@ -91,6 +92,27 @@ def remove_dead_folders(parent: Path) -> int:
             shutil.rmtree(folder, ignore_errors=True)  # another process may be removing it too
             removed += not folder.exists()
     return removed
+
+
+def temporary_folder(run_id: str) -> Path:
+    """Returns this process's folder for a run on this machine's disk for temporary files."""
+    return staging_folder(_temporary_parent(), run_id)
+
+
+def clean_temporary_folder() -> int:
+    """Removes what dead processes left there; returns how many folders."""
+    return remove_dead_folders(_temporary_parent())
+
+
+def free_bytes_at(folder: Path) -> int:
+    """Returns the free bytes of the disk that holds a folder, which need not exist yet."""
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def _temporary_parent() -> Path:
+    return Path(tempfile.gettempdir(), f"sidecar-{os.getuid()}")
 
 
 @lru_cache(maxsize=1)
