@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from sidecar_core.dataset import load_dataset
 from sidecar_core.pipeline import build_pipeline
+from sidecar_runtimes.ray_cluster import RayCluster
 
 
 @pytest.fixture
@@ -19,3 +20,10 @@ def make_pipeline(tmp_path):
         return build_pipeline(dataset, list(operations), outputs=outputs, plugins=("sidecar_core.testing.ops",))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def ray_cluster():
+    """One small Ray cluster on this machine for every test that asks; runtimes use it as they find it."""
+    with RayCluster(cpus=2) as cluster:
+        yield cluster

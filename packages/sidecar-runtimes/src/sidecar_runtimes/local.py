@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from sidecar_core.errors import SidecarError
-from sidecar_core.execute import RunCancelledError, ShardResources, is_passing, run_shard
+from sidecar_core.execute import ShardResources
 from sidecar_core.isolation import IsolationOptions, IsolationPool
-from sidecar_core.outcome import ShardReport
 from sidecar_core.storage import open_storage
 
+from sidecar_runtimes.attempts import backoff_s, try_shard
 from sidecar_runtimes.base import Runtime
 from sidecar_runtimes.side_inputs import load_side_inputs
 
@@ -24,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from sidecar_core.outcome import ShardReport
     from sidecar_core.plan import PlannedShard, RunPlan
     from sidecar_core.storage import Storage
 
     from sidecar_runtimes.progress import RunObserver
 
 _SHARDS_AT_ONCE = 2  # the second is read and written while the first is computed
-_BACKOFF_S = 0.5
 
 
 class LocalRuntime(Runtime):
@@ -109,30 +106,17 @@ def attempt_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources,
     Raises:
         RunCancelledError: the run was told to stop.
     """
-    attempt = 1
+    number = 1
     while True:
-        started = time.monotonic()
-        try:
-            return replace(run_shard(plan, shard, resources), attempts=attempt)
-        except RunCancelledError:
-            raise
-        except Exception as error:
-            if resources.cancelled is not None and resources.cancelled.is_set():
-                raise RunCancelledError("the run was stopped") from error
-            if attempt > retries or not is_passing(error):
-                return ShardReport(
-                    rel_path=shard.rel_path,
-                    status="failed",
-                    bytes_in=shard.main.size_bytes,
-                    elapsed_s=time.monotonic() - started,
-                    attempts=attempt,
-                    error=str(error) if isinstance(error, SidecarError) else f"{type(error).__name__}: {error}",
-                    error_type=type(error).__name__,
-                )
-            resources.logger.warning("%s: attempt %d failed, trying again: %s", shard.rel_path, attempt, error)
-            if resources.cancelled is not None:
-                resources.cancelled.wait(_BACKOFF_S * 2**attempt)
-            attempt += 1
+        attempt = try_shard(plan, shard, resources, number=number)
+        if number > retries or not attempt.may_pass:
+            return attempt.report
+        resources.logger.warning(
+            "%s: attempt %d failed, trying again: %s", shard.rel_path, number, attempt.report.error
+        )
+        if resources.cancelled is not None:
+            resources.cancelled.wait(backoff_s(number))
+        number += 1
 
 
 class StagingFolders:

@@ -12,7 +12,7 @@ from sidecar_core.errors import RefusedError, UsageError
 from sidecar_core.plan import plan_run
 from sidecar_core.storage import open_storage
 
-from sidecar_runtimes.local import LocalRuntime
+from sidecar_runtimes.choose import make_runtime
 from sidecar_runtimes.manifest import RunManifest, RunTally
 from sidecar_runtimes.prefixes import OutputPrefix, resolve_outputs
 from sidecar_runtimes.progress import SilentObserver
@@ -46,7 +46,16 @@ class RunOptions:
         keep_stale: with skip_existing, leave stale shards as they are.
         overwrite: replace every shard that is there.
         limit: process at most this many shards.
-        workers: isolated child processes; default the machine's cores.
+        runtime: `auto`, `local`, `ray` or `actor`; see `choose_runtime`.
+        ray_address: of a cluster; default what RAY_ADDRESS says, else one on this machine alone.
+        workers: isolated child processes of each worker; default the machine's cores, on Ray those reserved.
+        task_cpus: cores that a Ray task reserves; default 1.
+        task_memory_gb: memory in GiB that a Ray task reserves; default none.
+        max_inflight: Ray tasks submitted at a time; default twice what the cluster holds, at least 16.
+        num_actors: Ray actors; default as many as the cluster holds.
+        actor_cpus: cores that a Ray actor reserves; default 1.
+        actor_memory_gb: memory in GiB that a Ray actor reserves; default none.
+        per_actor_inflight: shards that a Ray actor has at a time; default 2.
         retries: further attempts for a shard whose error may pass.
         max_invalid_fraction: stop once more than this share of at least 1,000 rows is invalid.
         max_failed_shards: stop once more than this many shards were given up.
@@ -60,7 +69,16 @@ class RunOptions:
     keep_stale: bool = False
     overwrite: bool = False
     limit: int | None = None
+    runtime: str = "auto"
+    ray_address: str | None = None
     workers: int | None = None
+    task_cpus: int | None = None
+    task_memory_gb: float | None = None
+    max_inflight: int | None = None
+    num_actors: int | None = None
+    actor_cpus: int | None = None
+    actor_memory_gb: float | None = None
+    per_actor_inflight: int | None = None
     retries: int = 2
     max_invalid_fraction: float | None = None
     max_failed_shards: int | None = None
@@ -161,7 +179,7 @@ def execute_run(
 
     Args:
         prepared: what `prepare_run` returned.
-        runtime: where shards are processed; default the local runtime.
+        runtime: where shards are processed; default the one that the options name.
         observer: told of progress; default nobody.
         command: the command line for the manifest; default this process's.
 
@@ -174,7 +192,7 @@ def execute_run(
     """
     refuse_to_harm(prepared)
     options = prepared.options
-    runtime = runtime or LocalRuntime(workers=options.workers, retries=options.retries)
+    runtime = runtime or make_runtime(options, prepared.plan.pipeline)
     observer = observer or SilentObserver()
     tally = RunTally()
     tally.shards["skipped"] = prepared.skipped

@@ -1,0 +1,100 @@
+"""One attempt at a shard, as a value: what became of it, and whether another attempt may help."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sidecar_core.errors import ShardError, SidecarError
+from sidecar_core.execute import RunCancelledError, is_passing, run_shard
+from sidecar_core.footer import read_footer
+from sidecar_core.outcome import ShardReport
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sidecar_core.execute import ShardResources
+    from sidecar_core.plan import PlannedShard, RunPlan
+    from sidecar_core.storage import ObjectInfo, Storage
+
+BACKOFF_S = 0.5
+
+
+@dataclass(frozen=True)
+class ShardAttempt:
+    """What one attempt gave.
+
+    Attributes:
+        report: the shard's report as it stands after this attempt.
+        may_pass: whether it failed with an error that may be gone the next time.
+    """
+
+    report: ShardReport
+    may_pass: bool = False
+
+
+def try_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources, *, number: int = 1) -> ShardAttempt:
+    """Runs a shard once; its error is a result.
+
+    Args:
+        plan: the run's plan.
+        shard: the shard as it was planned.
+        resources: what this process has for shards.
+        number: 1 for the first attempt. Later ones may replace what an earlier one of this run committed.
+
+    Raises:
+        RunCancelledError: the run was told to stop.
+    """
+    started = time.monotonic()
+    try:
+        if number > 1:
+            shard = _with_own_outputs(plan, shard, resources.outputs)
+        return ShardAttempt(replace(run_shard(plan, shard, resources), attempts=number))
+    except RunCancelledError:
+        raise
+    except Exception as error:
+        if resources.cancelled is not None and resources.cancelled.is_set():
+            raise RunCancelledError("the run was stopped") from error
+        return failed_attempt(shard, error, number=number, elapsed_s=time.monotonic() - started)
+
+
+def failed_attempt(shard: PlannedShard, error: Exception, *, number: int, elapsed_s: float = 0.0) -> ShardAttempt:
+    """Returns the attempt that ended with `error`."""
+    report = ShardReport(
+        rel_path=shard.rel_path,
+        status="failed",
+        bytes_in=shard.main.size_bytes,
+        elapsed_s=elapsed_s,
+        attempts=number,
+        error=str(error) if isinstance(error, SidecarError) else f"{type(error).__name__}: {error}",
+        error_type=type(error).__name__,
+    )
+    return ShardAttempt(report, may_pass=is_passing(error))
+
+
+def backoff_s(number: int) -> float:
+    """Returns the seconds to wait after the failure of attempt `number`."""
+    return BACKOFF_S * 2**number
+
+
+def _with_own_outputs(plan: RunPlan, shard: PlannedShard, outputs: Sequence[Storage]) -> PlannedShard:
+    """Returns the shard with the outputs that this run has committed before as those to be replaced.
+
+    A worker may end after its commit and before its answer, and one of several outputs may be committed
+    before the next one fails. Files of anybody else stay a conflict.
+    """
+    present: list[ObjectInfo | None] = []
+    for storage, planned in zip(outputs, shard.present, strict=True):
+        found = storage.stat(shard.rel_path)
+        own = found is not None and found != planned and _made_by(storage, shard.rel_path, plan.run_id)
+        present.append(found if own else planned)
+    return replace(shard, present=tuple(present))
+
+
+def _made_by(storage: Storage, rel_path: str, run_id: str) -> bool:
+    try:
+        footer = read_footer(storage, rel_path)
+    except ShardError:
+        return False
+    return footer is not None and footer.run_id == run_id

@@ -1,0 +1,308 @@
+"""A Ray cluster: started here or attached to, kept quiet, and asked what it can hold.
+
+Ray is imported on first use, after the environment that it reads while it is imported.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Self
+
+from sidecar_core.errors import SidecarError, UsageError
+
+from sidecar_runtimes.local import available_cores
+from sidecar_runtimes.shard_queue import WorkerDeath
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+_GIB = 2**30
+_MAX_MEMORY_GB = 1 << 20  # Ray runs what overflows its integers, whatever memory there is
+_LOCAL_OBJECT_STORE_BYTES = 128 * 2**20  # only plans and reports go through it
+_REPORT_PENDING_S = 60.0
+_MEASURED = re.compile(r"was ([\d.]+ ?GB) ?/ ?([\d.]+ ?GB)")
+_QUIET: Mapping[str, str] = {
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # under `uv run` each worker would install the workspace again
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+_logger = logging.getLogger("sidecar")
+
+
+class ClusterError(SidecarError, RuntimeError):
+    """The cluster cannot hold what the run asks for, or cannot be used."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What one worker reserves on a node.
+
+    Attributes:
+        what: `task` or `actor`, for messages.
+        cpus: cores.
+        memory_gb: memory in GiB, or None to reserve none.
+        flags: the options that decide it, for messages.
+    """
+
+    what: str
+    cpus: int
+    memory_gb: float | None
+    flags: str
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The memory in bytes."""
+        return None if self.memory_gb is None else int(self.memory_gb * _GIB)
+
+    def ray_options(self) -> dict[str, Any]:
+        """Returns the options for `ray.remote`."""
+        memory = {} if self.memory_bytes is None else {"memory": self.memory_bytes}
+        return {"num_cpus": self.cpus, **memory}
+
+    def __str__(self) -> str:
+        memory = "" if self.memory_gb is None else f" and {self.memory_gb:g} GiB"
+        return f"{self.cpus} CPU{'s' if self.cpus > 1 else ''}{memory}"
+
+
+@dataclass(frozen=True)
+class NodeSize:
+    """What a node offers in all: cores, and the bytes of memory that Ray gives to workers."""
+
+    name: str
+    cpus: float
+    memory_bytes: float
+
+    def holds(self, bundle: Bundle) -> int:
+        """Returns how many such bundles fit on the empty node."""
+        by_cpus = self.cpus / bundle.cpus
+        by_memory = self.memory_bytes / bundle.memory_bytes if bundle.memory_bytes else by_cpus
+        return int(min(by_cpus, by_memory))
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.cpus:g} CPUs, {self.memory_bytes / _GIB:.1f} GiB"
+
+
+def load_ray() -> Any:  # noqa: ANN401 - Ray is optional, and so are its types
+    """Imports Ray with an environment that keeps it quiet; what the user set stays.
+
+    Raises:
+        UsageError: Ray is not installed.
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+
+        for part in ("ray.exceptions", "ray.util.scheduling_strategies"):
+            import_module(part)
+    except ImportError as error:
+        raise UsageError(
+            f"the runtimes 'ray' and 'actor' need the package ray, which cannot be imported: {error}",
+            None,
+            "uv add 'sidecar-runtimes[ray]' (pip install 'sidecar-runtimes[ray]'), or --runtime local",
+        ) from error
+    return ray
+
+
+@contextmanager
+def stdout_to_stderr() -> Generator[None]:
+    """Points file descriptor 1 to where 2 points, since Ray writes to it and results must stay readable."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+class RayCluster:
+    """A connection to a cluster, or a cluster of this machine for the time of the context.
+
+    A process that is connected already uses that connection and leaves it open.
+
+    Args:
+        address: of a cluster, as `ray.init` takes it; None starts one here.
+        cpus: cores of a cluster that is started here; default the machine's.
+    """
+
+    def __init__(self, address: str | None = None, *, cpus: int | None = None) -> None:
+        self._address = address
+        self._cpus = cpus
+        self._stack = ExitStack()
+        self.ray: Any = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(stdout_to_stderr())
+            self.ray = load_ray()
+            if not self.ray.is_initialized():
+                self._connect()
+                stack.callback(self.ray.shutdown)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._stack.close()
+
+    def nodes(self) -> list[NodeSize]:
+        """Returns the living nodes that have cores for workers, the largest first."""
+        sizes = [
+            NodeSize(
+                name=str(node["NodeManagerAddress"]),
+                cpus=float(node["Resources"].get("CPU", 0)),
+                memory_bytes=float(node["Resources"].get("memory", 0)),
+            )
+            for node in self.ray.nodes()
+            if node["Alive"]
+        ]
+        return sorted((size for size in sizes if size.cpus), key=lambda size: (-size.cpus, -size.memory_bytes))
+
+    def check(self, bundle: Bundle) -> int:
+        """Returns how many such bundles the cluster holds when nothing else runs.
+
+        Raises:
+            ClusterError: no node can hold even one; Ray itself would wait for ever.
+        """
+        nodes = self.nodes()
+        fits = sum(node.holds(bundle) for node in nodes)
+        if fits:
+            return fits
+        raise ClusterError(
+            f"no node of the cluster can hold {_an(bundle.what)} of {bundle}",
+            "at most what a node has: " + ("; ".join(str(node) for node in nodes[:5]) or "there is no node with CPUs"),
+            f"a smaller {bundle.flags}, or larger nodes",
+        )
+
+    def missing_for(self, bundle: Bundle) -> str:
+        """Returns what there is now against what a bundle needs, for messages."""
+        free = self.ray.available_resources()
+        return (
+            f"each needs {bundle}; free in the whole cluster: {free.get('CPU', 0):g} CPUs, "
+            f"{free.get('memory', 0) / _GIB:.1f} GiB"
+        )
+
+    def elsewhere(self, avoid: frozenset[str]) -> object:
+        """Returns the scheduling strategy that prefers other nodes than these."""
+        strategies = self.ray.util.scheduling_strategies
+        if not avoid:
+            return "DEFAULT"
+        return strategies.NodeLabelSchedulingStrategy(
+            hard={}, soft={"ray.io/node-id": strategies.NotIn(*sorted(avoid))}
+        )
+
+    def ready(self, refs: Sequence[Any], timeout_s: float) -> list[Any]:
+        """Waits until one of the results is there, and returns all that are."""
+        wait: Callable[..., tuple[list[Any], list[Any]]] = self.ray.wait
+        done, rest = wait(list(refs), num_returns=1, timeout=timeout_s, fetch_local=False)
+        if done and rest:
+            more, _ = wait(rest, num_returns=len(rest), timeout=0, fetch_local=False)
+            done += more
+        return done
+
+    def death_in(self, error: Exception, *, node_id: str = "") -> WorkerDeath:
+        """Returns what an error of Ray says for certain about the end of a worker; its guesses are left out.
+
+        Args:
+            error: what `ray.get` raised.
+            node_id: the node that the worker was on, where known.
+        """
+        errors = self.ray.exceptions
+        name = type(error).__name__
+        if isinstance(error, errors.OutOfMemoryError):
+            measured = _MEASURED.search(str(error))
+            memory = f" when {measured[1]} of the node's {measured[2]} were in use" if measured else ""
+            return WorkerDeath(f"Ray's memory monitor ended it{memory}", name)
+        if node_id and not any(node["Alive"] and node["NodeID"] == node_id for node in self.ray.nodes()):
+            return WorkerDeath("the node is gone", name, blameless=True)
+        if isinstance(error, errors.NodeDiedError) or getattr(error, "preempted", False):
+            return WorkerDeath("the node is gone", name, blameless=True)
+        if isinstance(error, errors.ActorUnavailableError):
+            return WorkerDeath("its connection was lost", name, blameless=True)
+        return WorkerDeath("it ended without an answer", name)
+
+    def is_death(self, error: Exception) -> bool:
+        """Returns whether an error of Ray means that the worker is no longer there."""
+        errors = self.ray.exceptions
+        kinds = (errors.WorkerCrashedError, errors.RayActorError, errors.OutOfMemoryError, errors.NodeDiedError)
+        return isinstance(error, kinds)
+
+    def _connect(self) -> None:
+        options: dict[str, Any] = {
+            "log_to_driver": False,
+            "logging_level": logging.ERROR,
+        }
+        if self._address is not None:
+            try:
+                self.ray.init(address=self._address, **options)
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                message = f"no Ray cluster answers at {self._address!r}: {error}"
+                raise ClusterError(message, None, "check --ray-address and RAY_ADDRESS") from error
+            return
+        os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # a cluster of this machine alone, gone in a moment
+        self.ray.init(
+            address="local",
+            num_cpus=self._cpus or available_cores(),
+            include_dashboard=False,
+            object_store_memory=_LOCAL_OBJECT_STORE_BYTES,
+            **options,
+        )
+
+
+class PendingWatch:
+    """Tells once a minute what workers that do not start are waiting for."""
+
+    def __init__(self, cluster: RayCluster, bundle: Bundle, *, every_s: float = _REPORT_PENDING_S) -> None:
+        self._cluster = cluster
+        self._bundle = bundle
+        self._every_s = every_s
+        self._told = time.monotonic()
+
+    def look(self, pending: int, total: int) -> None:
+        """Warns when a minute has passed and some of the workers still have no place."""
+        now = time.monotonic()
+        if not pending:
+            self._told = now
+        elif now - self._told >= self._every_s:
+            waited_s = now - self._told
+            self._told = now
+            _logger.warning(
+                "%d of %d %ss have not started for %.0f s: %s",
+                pending,
+                total,
+                self._bundle.what,
+                waited_s,
+                self._cluster.missing_for(self._bundle),
+            )
+
+
+def checked_bundle(what: str, cpus: int, memory_gb: float | None, *, flags: tuple[str, str]) -> Bundle:
+    """Returns a bundle of which Ray's integers can hold the numbers.
+
+    Args:
+        what: `task` or `actor`.
+        cpus: cores, at least 1.
+        memory_gb: memory in GiB, or None.
+        flags: the names of the two options.
+
+    Raises:
+        UsageError: a number makes no sense.
+    """
+    if cpus < 1:
+        raise UsageError(f"{flags[0]} {cpus}: must be at least 1")
+    if memory_gb is not None and not 0 < memory_gb <= _MAX_MEMORY_GB:
+        raise UsageError(f"{flags[1]} {memory_gb:g}: must be above 0 and at most {_MAX_MEMORY_GB}")
+    return Bundle(what, cpus, memory_gb, " or ".join(flags) if memory_gb is not None else flags[0])
+
+
+def _an(what: str) -> str:
+    return f"an {what}" if what.startswith("a") else f"a {what}"

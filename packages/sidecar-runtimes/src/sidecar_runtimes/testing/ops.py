@@ -1,0 +1,139 @@
+"""Ops that end their process, fail once, or need a side input: name this module under `plugins`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+from sidecar_core.errors import StorageError
+from sidecar_core.op import BaseOp, OpContext, OpParams, set_columns
+from sidecar_core.registry import register_op
+from sidecar_core.side_inputs import SideInputSpec, register_side_input_loader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sidecar_core.dataset import Dataset
+
+
+class _OneColumn(BaseOp):
+    """Adds one int64 column of ones, after doing what the subclass does."""
+
+    column: str = ""
+
+    def output_fields(self, dataset: Dataset) -> list[pa.Field]:
+        """Returns the column."""
+        return [pa.field(self.column, pa.int64())]
+
+    def apply(self, table: pa.Table, ctx: OpContext) -> pa.Table:
+        """Adds what `value` returns in each row."""
+        value = self.value(ctx)
+        schema = pa.schema(self.output_fields(ctx.dataset))
+        return set_columns(table, {self.column: pa.array([value] * table.num_rows, pa.int64())}, schema)
+
+    def value(self, ctx: OpContext) -> int:
+        """Returns the value of every row."""
+        raise NotImplementedError
+
+
+@register_op("end_process")
+class EndProcess(_OneColumn):
+    """Ends the process that processes the shard, not a child of it, whenever it gets certain shards."""
+
+    class Params(OpParams):
+        """Parameters of `end_process`.
+
+        Attributes:
+            shards: rel_paths of the shards that do it.
+            signal_number: the signal.
+            marks: a folder in which each end leaves an empty file.
+        """
+
+        shards: tuple[str, ...]
+        signal_number: int = signal.SIGKILL
+        marks: str
+
+    params: Params
+    column = "survived"
+
+    def value(self, ctx: OpContext) -> int:
+        """Returns 1, or never."""
+        _mark(self.params.marks, f"began-{ctx.rel_path}")
+        if ctx.rel_path in self.params.shards:
+            os.kill(os.getpid(), self.params.signal_number)
+        return 1
+
+
+@register_op("fail_first")
+class FailFirst(_OneColumn):
+    """Fails with an error that may pass, the first `times` times that it sees each shard."""
+
+    class Params(OpParams):
+        """Parameters of `fail_first`."""
+
+        times: int
+        marks: str
+
+    params: Params
+    column = "passed"
+
+    def value(self, ctx: OpContext) -> int:
+        """Returns 1 from the attempt after the last failure on."""
+        if _mark(self.params.marks, f"began-{ctx.rel_path}") <= self.params.times:
+            raise StorageError(f"{ctx.rel_path}: the store is busy")
+        return 1
+
+
+@register_op("use_side_input")
+class UseSideInput(_OneColumn):
+    """Adds a number that a side input holds; each loading leaves a mark."""
+
+    class Params(OpParams):
+        """Parameters of `use_side_input`."""
+
+        number: int
+        marks: str
+
+    params: Params
+    column = "number"
+
+    def declare_side_inputs(self, dataset: Dataset) -> dict[str, SideInputSpec]:
+        """Returns the one side input."""
+        params = {"number": self.params.number, "marks": self.params.marks}
+        return {"table": SideInputSpec("marked_number", params)}
+
+    def value(self, ctx: OpContext) -> int:
+        """Returns the number that was loaded."""
+        return cast("dict[str, int]", ctx.side_inputs["table"])["number"]
+
+
+@register_side_input_loader("marked_number")
+def marked_number(params: Mapping[str, object], dataset: Dataset) -> dict[str, int]:
+    """Returns the number; refuses a negative one as a loader refuses a missing file."""
+    del dataset
+    _mark(cast("str", params["marks"]), "loaded")
+    number = cast("int", params["number"])
+    if number < 0:
+        raise FileNotFoundError("no such index")
+    return {"number": number}
+
+
+def _mark(folder: str, name: str) -> int:
+    """Leaves an empty file; returns how many of that name there are now. Safe among processes."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    number = 1
+    while True:
+        try:
+            Path(folder, f"{name.replace('/', '_')}.{number}").touch(exist_ok=False)
+        except FileExistsError:
+            number += 1
+        else:
+            return number
+
+
+def count_marks(folder: str | Path, name: str) -> int:
+    """Returns how often something was done."""
+    return len(list(Path(folder).glob(f"{name.replace('/', '_')}.*")))
