@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -129,7 +130,7 @@ def test_timeouts_and_exhausted_memory_are_not_tried_again(pool):
 
 def test_the_timeout_counts_from_the_row_s_start_not_from_the_call():
     with IsolationPool(IsolationOptions(workers=1)) as pool:
-        assert pool.map_rows(functions.double_slowly, range(12), common=0.1, timeout_s=0.8) == list(range(0, 24, 2))
+        assert pool.map_rows(functions.double_slowly, range(12), common=0.1, timeout_s=1.0) == list(range(0, 24, 2))
 
 
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="macOS does not enforce RLIMIT_AS")
@@ -140,6 +141,22 @@ def test_the_memory_cap_is_the_one_asked_for():
     assert [results[0], results[2]] == [100 << 20, 100 << 20]
     assert results[1].cause == "out_of_memory"
     assert "256 MiB" in str(results[1])
+
+
+def test_peak_memory_is_measured(pool):
+    (failed,) = pool.map_rows(functions.fill_and_kill_self, [400 << 20])
+
+    assert failed.cause == "crashed"
+    assert 400 <= int(re.search(r"child peak memory (\d+) MiB", failed.detail)[1]) < 500
+
+
+def test_a_sigkill_at_the_memory_cap_is_out_of_memory_and_below_it_a_crash():
+    with IsolationPool(IsolationOptions(workers=1, memory_cap_bytes=400 << 20)) as pool:
+        below, at_cap = pool.map_rows(functions.fill_and_kill_self, [300 << 20, 398 << 20])
+
+    assert (below.cause, below.signal) == ("crashed", signal.SIGKILL)
+    assert (at_cap.cause, at_cap.signal) == ("out_of_memory", signal.SIGKILL)
+    assert "cap 400 MiB" in at_cap.detail
 
 
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="macOS does not enforce RLIMIT_AS")
@@ -189,7 +206,7 @@ def test_no_more_children_than_there_is_work_for():
         assert pool.call(functions.double, 4) == 8
         assert pool.call(functions.double, 5) == 10
         assert pool.counters.started == 1
-        assert len(set(pool.map_rows(functions.pid_slowly, range(40)))) == 4
+        assert len(set(pool.map_rows(functions.pid_slowly, range(80)))) == 4
         assert pool.counters.started == 4
 
 

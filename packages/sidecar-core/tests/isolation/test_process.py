@@ -139,9 +139,9 @@ def test_interrupting_a_call_leaves_the_pool_usable(tmp_path):
     assert parent.returncode == 0
 
 
-def start_up(tmp_path, code):
+def start_up(tmp_path, code, start_timeout_s=1.0):
     (tmp_path / "sitecustomize.py").write_text(textwrap.dedent(code))
-    return IsolationOptions(workers=2, start_timeout_s=1.0, env=(("PYTHONPATH", str(tmp_path)),))
+    return IsolationOptions(workers=2, start_timeout_s=start_timeout_s, env=(("PYTHONPATH", str(tmp_path)),))
 
 
 def test_children_that_cannot_start_are_an_error_with_their_words(tmp_path):
@@ -173,6 +173,7 @@ def test_a_child_that_hangs_once_while_it_starts_costs_nothing(tmp_path):
         else:
             time.sleep(3600)
         """,
+        start_timeout_s=4.0,
     )
     with IsolationPool(options) as pool:
         assert pool.map_rows(functions.double, range(10)) == list(range(0, 20, 2))

@@ -89,9 +89,13 @@ class Job:
     def wait(self) -> list[object]:
         """Returns the results, in order, when all rows have one. Raises what the job failed with."""
         self._done.wait()
-        if self._error is not None:
-            raise self._error
-        return self.results
+        error, self._error = self._error, None
+        if error is None:
+            return self.results
+        try:
+            raise error
+        finally:
+            del error  # its traceback would keep this frame, and the rows, until a collection
 
     def _finish(self) -> None:
         self.over = True

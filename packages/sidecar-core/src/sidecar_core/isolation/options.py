@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
+from sidecar_core.errors import UsageError
+
 
 def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
@@ -34,7 +36,7 @@ class IsolationOptions:
     def __post_init__(self) -> None:
         for name in ("workers", "memory_cap_bytes", "recycle_rows", "start_timeout_s"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)!r}, and must be above 0")
+                raise UsageError(f"{name} is {getattr(self, name)!r}", expected="a number above 0")
 
 
 @dataclass

@@ -109,6 +109,12 @@ def allocate(size_bytes: int, *_: object) -> int:
     return len(bytearray(size_bytes))
 
 
+def fill_and_kill_self(size_bytes: int, *_: object) -> None:
+    """Has `size_bytes` in memory, then ends on SIGKILL, as at the hand of the kernel."""
+    filled = b"x" * size_bytes
+    kill_self(filled)
+
+
 def raise_error(*_: object) -> NoReturn:
     """Raises an exception of its own."""
     raise OwnError("bad row", 7)
