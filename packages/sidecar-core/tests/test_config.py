@@ -93,6 +93,17 @@ def test_a_config_error_of_a_validator_keeps_its_hints():
     ]
 
 
+def test_a_list_of_wrong_items_is_not_called_too_short():
+    class Many(StrictModel):
+        items: tuple[int, ...] = Field(min_length=1)
+
+    for text, expected in (("items: [x]", "items[0]: found 'x'"), ("items: []", "items: 0 items")):
+        with pytest.raises(ConfigError) as caught:
+            validate_model(Many, parse_yaml(text))
+        assert len(caught.value.problems) == 1
+        assert expected in str(caught.value)
+
+
 def test_a_part_of_a_document_is_located_in_the_whole():
     document = parse_yaml("operations:\n  - type: x\n    width: -1\n", file="f.yaml")
     with pytest.raises(ConfigError) as caught:

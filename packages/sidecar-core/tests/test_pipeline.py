@@ -110,6 +110,7 @@ outputs:
 """
     lines = [line for line in refused(configs, text).splitlines() if line.startswith("configs")]
     data = f"{configs}/data"
+    around = "is equal to, inside or around"
     assert [line.removeprefix("configs/pipelines/p.yaml:") for line in lines] == [
         "2:1: operation: unknown key 'operation'; did you mean 'operations'?",
         "3:11: plugins[0]: plugin 'no_such' cannot be imported: ModuleNotFoundError: No module named 'no_such'",
@@ -120,11 +121,11 @@ outputs:
         "9:5: operations[4]: unknown type 'binry'; did you mean 'binary'?",
         "10:52: operations[5].on_eror: unknown key 'on_eror'; did you mean 'on_error'?",
         "11:35: operations[6].columns: found 'image_key'",
-        f"13:23: outputs[0].prefix: prefix '{data}/main/x/' is equal to, inside or around main_prefix of the dataset",
+        f"13:23: outputs[0].prefix: prefix '{data}/main/x/' {around} main_prefix of the dataset",
         "14:12: outputs[1].name: duplicate output 'a'",
         "15:23: outputs[2].prefix: 'http://bucket' has the scheme 'http'",
         "16:23: outputs[3].prefix: prefix 's3://bucket/a/inside/' is equal to, inside or around that of output 'a'",
-        f"17:23: outputs[4].prefix: prefix '{data}/side/i/' is equal to, inside or around sidecar_prefix of the dataset",
+        f"17:23: outputs[4].prefix: prefix '{data}/side/i/' {around} sidecar_prefix of the dataset",
         "18:12: outputs[5].name: name 'e e' is not a valid name",
         "19:47: outputs[6].columns: 'a*': 'b' must have one '*' on both sides, or none",
     ]

@@ -155,6 +155,9 @@ def _mapping_at(document: YamlDocument, at: Loc, without: tuple[str, ...]) -> di
 def _problems_of(error: ValidationError, model: type[BaseModel], document: YamlDocument, at: Loc) -> list[Problem]:
     """Returns the problems of a model's data, each with its place."""
     details = error.errors(include_url=False)
+    inside = {detail["loc"][:-1] for detail in details}
+    # Pydantic also calls a list too short when its only items are wrong.
+    details = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in inside]
     found = _merge_alternatives([problem for detail in details for problem in _located(model, detail, document, at)])
     return sorted(found, key=lambda problem: (problem.line or 0, problem.column or 0))
 

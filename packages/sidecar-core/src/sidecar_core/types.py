@@ -7,82 +7,33 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError
 
-from sidecar_core.config import ProblemCollector, StrictModel, check_name, validate_model
+from sidecar_core.config import ProblemCollector, check_name, validate_model
 from sidecar_core.errors import ConfigError
 from sidecar_core.nulls import null_column, null_rows, null_scalar_for
 from sidecar_core.problems import Problem, did_you_mean
+from sidecar_core.type_specs import EXPECTED_TYPE, PRIMITIVES, SchemaSpec, StructField, StructSpec, TypedName
 from sidecar_core.yaml_document import Loc, YamlDocument, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from importlib.metadata import EntryPoint
     from pathlib import Path
-    from typing import Self
 
-__all__ = ["PRIMITIVES", "StructTypes", "null_column", "null_rows", "null_scalar_for"]
+__all__ = [
+    "PRIMITIVES",
+    "SchemaSpec",
+    "StructField",
+    "StructTypes",
+    "TypedName",
+    "null_column",
+    "null_rows",
+    "null_scalar_for",
+]
 
 STRUCT_TYPES_GROUP = "sidecar.struct_types"
 MAX_NESTING = 32
-
-PRIMITIVES: Mapping[str, pa.DataType] = {
-    "bool": pa.bool_(),
-    "int8": pa.int8(),
-    "int16": pa.int16(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "uint8": pa.uint8(),
-    "uint16": pa.uint16(),
-    "uint32": pa.uint32(),
-    "uint64": pa.uint64(),
-    "float32": pa.float32(),
-    "float64": pa.float64(),
-    "string": pa.string(),
-    "large_string": pa.large_string(),
-    "binary": pa.binary(),
-    "large_binary": pa.large_binary(),
-    "date32": pa.date32(),
-    "timestamp[us]": pa.timestamp("us"),
-}
-EXPECTED_TYPE = ", ".join(PRIMITIVES) + ", or list<T> of one of these or of a struct type"
-
-
-class TypedName(StrictModel):
-    """A name with a type: a struct's field, or a column that a dataset declares."""
-
-    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["type"]}, {"required": ["type_ref"]}]})
-
-    name: str
-    type: str | None = Field(None, description=f"a primitive type: {EXPECTED_TYPE}")
-    type_ref: str | None = Field(None, description="the name of a struct type")
-
-    @model_validator(mode="after")
-    def _one_type(self) -> Self:
-        check_name(self.name, "name")
-        if (self.type is None) == (self.type_ref is None):
-            found = "neither type nor type_ref" if self.type is None else "both type and type_ref"
-            raise ConfigError([Problem(f"{self.name!r} has {found}", expected="exactly one of type, type_ref")])
-        return self
-
-
-class StructField(TypedName):
-    """A field of a struct type."""
-
-    doc: str = ""
-
-
-class StructSpec(StrictModel):
-    """A struct type."""
-
-    fields: tuple[StructField, ...] = Field(min_length=1)
-    doc: str = ""
-
-
-class SchemaSpec(StrictModel):
-    """A file of struct types."""
-
-    types: dict[str, StructSpec]
 
 
 @dataclass(frozen=True)
