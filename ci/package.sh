@@ -55,7 +55,8 @@ check_wheel() {
         # Siblings come from their wheels too, and with --no-deps nothing undeclared comes along.
         uv pip install --quiet --python "$python" --offline --find-links "$dist" "$dist"/"$module"-*.whl
         cp -R "$root/packages/$name/tests" "$outside/tests"
-        "$python" -m pytest -q -p no:cacheprovider -c "$root/pyproject.toml" --rootdir "$outside" "$outside/tests"
+        # Not `python -m pytest`: that would put the tests' folder on the import path.
+        venv/bin/pytest -q -p no:cacheprovider -c "$root/pyproject.toml" --rootdir "$outside" "$outside/tests"
     )
 }
 
