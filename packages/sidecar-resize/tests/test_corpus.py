@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import PIL
 import pytest
 from sidecar_core.errors import WorkerCallFailed
 from sidecar_core.isolation import IsolationOptions, IsolationPool
@@ -17,6 +18,8 @@ pytestmark = [
     pytest.mark.corpus,
     pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no picture corpus at {CORPUS}"),
 ]
+
+OLD_PILLOW = int(PIL.__version__.split(".")[0]) < 13
 
 ALWAYS_VALID = {
     "orient_jpeg", "orient_weird", "orient_other_fmt", "avif_rot", "dims_differ", "exif_camera", "jpeg_cmyk_adobe",
@@ -73,7 +76,9 @@ def test_categories_give_what_they_must(rows):
         ((_, audit),) = made
         category, found = entry["category"], "valid" if audit.valid else audit.reason
         allowed = {"valid"} if category in ALWAYS_VALID else {"truncated"} if category in ALWAYS_TRUNCATED else None
-        allowed = allowed or REASONS.get(category)
+        allowed = allowed or REASONS.get(category, set())
+        if OLD_PILLOW and category in {"orient_other_fmt", "tiff_cmyk_lab"}:
+            allowed = {"valid", "decode_failed"}  # before 13, two odd TIFFs of these are refused
         if allowed and found not in allowed:
             wrong.append((entry["file"], found, audit.detail))
     assert not wrong

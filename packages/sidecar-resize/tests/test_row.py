@@ -130,9 +130,10 @@ def test_kept_alpha_does_not_let_hidden_colors_bleed():
         assert result.mode == "RGBA"
         assert audit.color_note == "alpha kept"
         rim = result.crop((250, 0, 262, result.height))
-        visible = [pixel for pixel in rim.get_flattened_data() if pixel[3] > 40]
+        raw = rim.tobytes()
+        visible = [raw[at : at + 3] for at in range(0, len(raw), 4) if raw[at + 3] > 40]
         assert visible
-        assert min(min(pixel[:3]) for pixel in visible) > 235
+        assert min(min(pixel) for pixel in visible) > 235
 
 
 def test_opaque_alpha_is_no_alpha():
@@ -221,7 +222,7 @@ def test_samples_of_unknown_scale_are_refused(mode):
     assert (audit.source_width, audit.source_mode) == (64, mode)
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "CMYK", "YCbCr", "LAB"])
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "CMYK", "LAB"])
 def test_every_usual_mode_comes_out_as_the_same_picture(mode):
     source = scene(256, 192)
     if mode == "LAB":
@@ -234,8 +235,7 @@ def test_every_usual_mode_comes_out_as_the_same_picture(mode):
     result, audit = resized(encoded(stored, file_format))
     wanted, _ = resized(encoded(stored.convert("RGB") if mode != "LAB" else source, "PNG"))
     assert distance(result, wanted) < 4
-    if mode != "YCbCr":
-        assert audit.source_mode == mode
+    assert audit.source_mode == mode
 
 
 def swapped_profile():
