@@ -418,6 +418,29 @@ def test_a_profile_gives_credentials_and_none_leave_the_process(store, options, 
     assert pickle.loads(pickled).read_bytes("a") == b"x"
 
 
+HELPER = """
+import datetime, json, pathlib
+calls = pathlib.Path(__file__).with_name("calls")
+with calls.open("a") as file:
+    file.write("x")
+expires = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(minutes=5)
+print(json.dumps({"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": expires.isoformat()}))
+"""
+
+
+def test_credentials_are_renewed_before_they_expire(store, options, tmp_path, monkeypatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    Path(tmp_path, "helper.py").write_text(HELPER)
+    config = f"[profile short]\ncredential_process = {sys.executable} {tmp_path}/helper.py\n"
+    Path(tmp_path, "aws-config").write_text(config)
+    short = S3Storage(store.prefix, type(options)(options.endpoint_url, profile="short"))
+    short.write_bytes("a", b"x")
+    first = Path(tmp_path, "calls").stat().st_size
+    assert short.read_bytes("a") == b"x"
+    assert Path(tmp_path, "calls").stat().st_size > first >= 1
+
+
 def test_a_store_that_ignores_conditions_is_told_apart(store, proxy, options):
     assert store.honours_conditions()
     assert store.list_objects(missing_ok=True) == []
