@@ -56,3 +56,15 @@ def test_a_teams_own_struct_types(sidecar_here, tmp_path):
 
 def test_a_type_and_json_schema_exclude_each_other(sidecar_here):
     assert sidecar_here("schema", "own_v1", "--json-schema", "dataset").returncode == 2
+
+
+def test_filters_and_one_of_them(sidecar_here):
+    listed = json.loads(sidecar_here("filters", "--json").stdout)["filters"]
+    assert {each["name"] for each in listed} >= {"luma", "clarity", "exif_metadata"}
+    assert all(each["doc"] and each["fields"] for each in listed)
+    one = sidecar_here("filters", "clarity")
+    assert "filter_clarity_v1" in one.stdout
+    assert "laplacian_variance" in one.stdout
+    typo = sidecar_here("filters", "clarty")
+    assert typo.returncode == 2
+    assert "did you mean 'clarity'?" in typo.stderr

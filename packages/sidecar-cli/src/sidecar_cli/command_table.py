@@ -29,6 +29,7 @@ _MAKE = "Make sidecars"
 _PROVE = "Prove and look"
 
 COMMANDS: tuple[Command, ...] = (
+    Command("demo", "demo", "demo", _START, ("sidecar demo", "sidecar demo /tmp/sidecar-demo")),
     Command(
         "pack",
         "pack",
@@ -79,6 +80,13 @@ COMMANDS: tuple[Command, ...] = (
             "sidecar verify configs/pipelines/getty.yaml --output-prefix s3://b/getty_sidecar/",
             "sidecar verify s3://b/getty_sidecar/ --main-prefix s3://b/getty_parquet/ --all",
         ),
+    ),
+    Command(
+        "verify-resized",
+        "verify_resized",
+        "verify_resized",
+        _PROVE,
+        ("sidecar verify-resized --main-prefix s3://b/getty_parquet/ --target 512=s3://b/0_262mp/getty/",),
     ),
     Command("check", "check", "check", _PROVE, ("sidecar check configs/pipelines/*.yaml",)),
     Command("ops", "ops", "ops", _PROVE, ("sidecar ops", "sidecar ops merge_from_sidecar")),

@@ -7,9 +7,30 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-from sidecar_core.errors import ConfigError, RefusedError
-from sidecar_core.storage import prefixes_overlap
-from sidecar_runtimes.options import PICTURE_OPTIONS, Option
+from sidecar_core.errors import ConfigError, RefusedError, UsageError
+from sidecar_core.storage import normalise_prefix, prefixes_overlap
+from sidecar_runtimes.options import PICTURE_OPTIONS, Option, parse_named_prefixes
+
+
+def parse_targets(values: list[str]) -> dict[int, str]:
+    """Splits `--target AREA=PREFIX` values.
+
+    Raises:
+        UsageError: an area that is not a whole number above zero.
+    """
+    targets: dict[int, str] = {}
+    for side, prefix in parse_named_prefixes("--target", values).items():
+        if not side.isascii() or not side.isdigit() or int(side) == 0:
+            raise UsageError(f"--target {side}={prefix}: {side!r} is not an area", "512 or 1024", "--target 512=PREFIX")
+        targets[int(side)] = prefix
+    return targets
+
+
+def require_main_prefix(options: Mapping[str, Any]) -> str:
+    """Returns `--main-prefix`, normalised. Raises UsageError when it is missing."""
+    if not options["main_prefix"]:
+        raise UsageError("--main-prefix is missing", fix="--main-prefix s3://bucket/dataset_parquet/")
+    return normalise_prefix(options["main_prefix"])
 
 
 def refuse_overlapping_targets(main_prefix: str, targets: Mapping[int, str]) -> None:

@@ -182,6 +182,15 @@ SAMPLE_OPTIONS: tuple[Option, ...] = (
     Option("--seed", "of the sample", _WHICH, type=int, default=0),
 )
 
+SAMPLE_ROWS = Option(
+    "--sample-rows",
+    "decode the pictures of so many rows a shard; with --all, of every row",
+    _WHICH,
+    type=int,
+    default=20,
+    metavar="N",
+)
+
 
 def parse_named_prefixes(option: str, values: Sequence[str]) -> dict[str, str]:
     """Splits repeated `NAME=PREFIX` values at the first `=`; a prefix may hold more of them.

@@ -14,7 +14,6 @@ from sidecar_runtimes.options import (
     PICTURE_OPTIONS,
     RUNTIME_OPTIONS,
     TARGET,
-    parse_named_prefixes,
 )
 
 from sidecar_cli.options import OptionValue, takes
@@ -45,37 +44,18 @@ def build_resized(**options: OptionValue) -> None:
     Each picture is read and decoded once, and keeps its aspect ratio up to a small crop. Rows whose
     picture cannot be used stay in the output, with the reason.
     """
+    from sidecar_cli.resize_flags import parse_targets
+
     targets = parse_targets(options["target"])
     if not targets:
         raise UsageError("build-resized needs --target", fix="--target 512=PREFIX --target 1024=PREFIX")
     _build(options, targets)
 
 
-def parse_targets(values: list[str]) -> dict[int, str]:
-    """Splits `--target AREA=PREFIX` values.
-
-    Raises:
-        UsageError: an area that is not a whole number above zero.
-    """
-    targets: dict[int, str] = {}
-    for side, prefix in parse_named_prefixes("--target", values).items():
-        if not side.isascii() or not side.isdigit() or int(side) == 0:
-            raise UsageError(f"--target {side}={prefix}: {side!r} is not an area", "512 or 1024", "--target 512=PREFIX")
-        targets[int(side)] = prefix
-    return targets
-
-
-def require_main_prefix(options: Mapping[str, Any]) -> str:
-    """Returns `--main-prefix`, normalised. Raises UsageError when it is missing."""
-    if not options["main_prefix"]:
-        raise UsageError("--main-prefix is missing", fix="--main-prefix s3://bucket/dataset_parquet/")
-    from sidecar_core.storage import normalise_prefix
-
-    return normalise_prefix(options["main_prefix"])
-
-
 def _build_one(options: Mapping[str, Any], side: int) -> None:
     from sidecar_runtimes.prefixes import resolve_output_prefix
+
+    from sidecar_cli.resize_flags import require_main_prefix
 
     main = require_main_prefix(options)
     choice = resolve_output_prefix(f"{main.rstrip('/')}_{side}/", options["output_prefix"])
@@ -93,7 +73,12 @@ def _build(
         raise UsageError("--audit-prefix is for one target", fix="leave it out: each target has a name of its own")
     from sidecar_resize.presets import ResizedTarget, resized_pipeline
 
-    from sidecar_cli.resize_flags import in_words_of_flags, picture_params, refuse_overlapping_targets
+    from sidecar_cli.resize_flags import (
+        in_words_of_flags,
+        picture_params,
+        refuse_overlapping_targets,
+        require_main_prefix,
+    )
     from sidecar_cli.running import run_options, run_pipeline
 
     main_prefix = require_main_prefix(options)

@@ -1,0 +1,61 @@
+"""`demo`: the real thing on the demo's dataset, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sidecar_cli.demo import find_surprises
+from sidecar_core.dataset import StorageOptions
+from sidecar_core.storage import open_storage
+
+
+@pytest.fixture
+def demo(sidecar, tmp_path):
+    folder = tmp_path / "the demo ü=1"
+    return folder, sidecar("demo", folder, "--json")
+
+
+def test_each_row_comes_out_as_it_must_and_everything_is_verified(demo, sidecar):
+    folder, done = demo
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert (report["ok"], report["surprises"], report["problems"]) == (True, [], [])
+    assert [(step["name"], step["rows"], step["verified"]) for step in report["steps"]] == [
+        ("0_262mp", 96, True),
+        ("1_05mp", 96, True),
+        ("filters", 96, True),
+    ]
+    for receipt in ("0_262mp/_sidecar/verify-resized.json", "filters/_sidecar/verify.json"):
+        assert json.loads((folder / receipt).read_text())["passed"] is True
+
+    # a second time, nothing is made again
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.parquet")}
+    again = sidecar("demo", folder)
+    assert again.returncode == 0, again.stderr
+    assert "Each broken picture was marked with the right reason" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.parquet")} == before
+
+    # the commands that it suggests work
+    checked = sidecar("check", *sorted((folder / "configs/pipelines").glob("*.yaml")))
+    assert checked.returncode == 0, checked.stderr
+
+    # a row that came out otherwise is noticed
+    shard = folder / "0_262mp/part-00000.parquet"
+    table = pq.read_table(shard)
+    index = table.schema.get_field_index("0_26mp_process_reason")
+    changed = ["timeout", *table["0_26mp_process_reason"].to_pylist()[1:]]
+    pq.write_table(table.set_column(index, "0_26mp_process_reason", pa.array(changed, pa.string())), shard)
+    (surprise,) = find_surprises(open_storage(f"{folder}/0_262mp/", StorageOptions()), "512")
+    assert "is 'timeout', and must be" in surprise
+
+
+def test_a_folder_with_something_else_is_left_alone(sidecar_here, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/file").write_text("x")
+    done = sidecar_here("demo", tmp_path / "mine")
+    assert done.returncode == 3
+    assert "did not make" in done.stderr
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["file"]
