@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 from sidecar_core.errors import ConfigError, OpError
 from sidecar_core.isolation import IsolationOptions, IsolationPool
 from sidecar_core.op import OpContext, PlanContext
+from sidecar_core.reasons import Reason
 from sidecar_core.registry import op_class
 from sidecar_core.testing.conformance import OpConformance
 from sidecar_core.testing.example_dataset import example_dataset
@@ -140,6 +142,27 @@ def test_a_row_that_needs_too_much_memory_costs_only_itself():
     with IsolationPool(IsolationOptions(workers=1, memory_cap_bytes=256 * 2**20)) as children:
         result = run(picture_table([GOOD, large, GOOD]), children)
     assert result.column("0_26mp_process_reason").to_pylist() == [None, "out_of_memory", None]
+
+
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "AVIF", "JPEG2000", "PPM", "MPO"])
+def test_damage_of_any_kind_costs_one_row_and_no_child(pool, file_format):
+    draw = random.Random(file_format)
+    pictures = []
+    for _ in range(60):
+        data = bytearray(encoded(scene(48, 40), file_format))
+        for _ in range(draw.choice([1, 2, 8])):
+            at = draw.randrange(min(len(data), draw.choice([40, 400, 100_000])))
+            if draw.random() < 0.6:
+                data[at] ^= 1 << draw.randrange(8)
+            else:
+                del data[at : at + draw.randrange(1, 30)]
+        pictures.append(bytes(data))
+    before = pool.counters.errors
+    result = run(picture_table(pictures), pool, targets=[{"area": 64, "audit_prefix": "a"}], max_pixels=10_000_000)
+    assert pool.counters.errors == before
+    reasons = result.column("a_reason").to_pylist()
+    assert set(reasons) - {None} <= set(Reason) - {"missing", "crashed", "timeout", "out_of_memory", "encode_failed"}
+    assert all(detail for detail, reason in zip(result.column("a_detail").to_pylist(), reasons, strict=True) if reason)
 
 
 def test_planned_fields_are_the_contracts():

@@ -57,6 +57,8 @@ def resize_row(image: bytes | None, spec: ResizeSpec) -> list[Resized]:
         return _all_invalid(spec, base, problem.reason, problem.detail)
     except MemoryError:
         return _all_invalid(spec, base, Reason.OUT_OF_MEMORY, "the memory cap was reached while decoding")
+    except Exception as error:  # noqa: BLE001 - whatever bad bytes bring about costs one row, and is said
+        return _all_invalid(spec, base, Reason.DECODE_FAILED, f"{type(error).__name__}: {str(error)[:200]}")
 
 
 def _resize(header: Header, base: Audit, spec: ResizeSpec) -> list[Resized]:

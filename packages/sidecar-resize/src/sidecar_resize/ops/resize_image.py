@@ -268,5 +268,6 @@ def _checked(result: object, picture: memoryview | None, targets: int) -> list[R
         return cast("list[Resized]", result)
     reason = _FAILURE_REASONS.get(result.cause, Reason.DECODE_FAILED)
     size = None if picture is None else len(picture)
-    audit = Audit(reason=reason.value, detail=result.detail or result.message, source_bytes=size)
+    said = result.message if result.cause == "error" else result.detail or result.message
+    audit = Audit(reason=reason.value, detail=said, source_bytes=size)
     return [(None, audit) for _ in range(targets)]
