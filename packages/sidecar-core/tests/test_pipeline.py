@@ -4,6 +4,9 @@ import json
 import sys
 
 import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sidecar_core.errors import ConfigError
 from sidecar_core.pipeline import OutputSpec, Pipeline, build_pipeline, load_pipeline
 from sidecar_core.testing.example_dataset import example_dataset
@@ -208,3 +211,60 @@ def test_it_survives_json(configs):
     assert (copy.file, copy.text, copy.dataset.text) == (pipeline.file, pipeline.text, DATASET)
     assert [op.type_name for op in copy.operations] == ["extract_scaffold"]
     assert copy.to_json() == pipeline.to_json()
+
+
+anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from(["", "x", "a*", "/x", "string", "\0"])),
+    lambda below: st.one_of(
+        st.lists(below, max_size=3),
+        st.dictionaries(
+            st.sampled_from(["type", "type_ref", "name", "columns", "prefix", "on_error", "region", "x"]),
+            below,
+            max_size=4,
+        ),
+    ),
+    max_leaves=8,
+)
+operation = st.one_of(
+    anything,
+    st.fixed_dictionaries(
+        {
+            "type": st.sampled_from(["extract_scaffold", "drop_columns", "rename_columns", "cast_columns", "nothing"]),
+            "columns": st.one_of(anything, st.dictionaries(st.sampled_from("ab"), st.sampled_from(["b", "int8"]))),
+        }
+    ),
+)
+PIPELINE_KEYS = {
+    "dataset": anything,
+    "operations": st.lists(operation, max_size=3),
+    "outputs": anything,
+    "plugins": st.just(7),
+}
+DATASET_KEYS = (
+    "name",
+    "main_prefix",
+    "sidecar_prefix",
+    "key_column",
+    "image_column",
+    "carry_columns",
+    "storage",
+    "schema_extensions",
+    "more",
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.fixed_dictionaries({}, optional=PIPELINE_KEYS),
+    st.dictionaries(st.sampled_from(DATASET_KEYS), anything),
+    st.booleans(),
+)
+def test_whatever_the_files_hold_problems_are_config_errors(configs, pipeline, dataset, sound):
+    pipeline = {"dataset": "getty", **pipeline}
+    (configs / "datasets/getty.yaml").write_text(DATASET if sound else yaml.safe_dump(dataset))
+    try:
+        loaded = load(configs, yaml.safe_dump(pipeline))
+    except ConfigError as error:
+        assert str(error)  # noqa: PT017 - either outcome is right
+    else:
+        assert loaded.operations
