@@ -96,7 +96,7 @@ def read_container(data: bytes) -> Container | None:
     container = Container(found)
     try:
         _WALKERS[found](data, container)
-    except (struct.error, IndexError):
+    except (struct.error, IndexError, OverflowError):
         container.end = None
         container.problems.append("the file ends within a header")
     return container

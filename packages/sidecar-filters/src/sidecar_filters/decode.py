@@ -14,6 +14,7 @@ import cv2
 import numpy as np
 from sidecar_core.isolation import native_stderr
 
+from sidecar_filters.area import shrink_by_area
 from sidecar_filters.base import Reason, UnreadableError
 from sidecar_filters.header import ignoring_warnings
 from sidecar_filters.pillow_pixels import pillow_to_bgr
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from sidecar_filters.base import Image, Picture
     from sidecar_filters.header import Header
 
+cv2.utils.logging.setLogLevel(
+    cv2.utils.logging.LOG_LEVEL_SILENT
+)  # its own remarks carry the time; those of libjpeg and libpng still reach stderr
 cv2.setNumThreads(0)  # the children share the cores; results must not depend on how many there are
 
 ANALYSIS_PIXELS = 512 * 512
@@ -66,10 +70,8 @@ def analysis_image(picture: Picture) -> Image:
     """Returns the (h, w, 3) uint8 BGR analysis image. Raises UnreadableError."""
     header = picture.header
     source = _reduced_image(picture) if _scale(header) > 1 else picture.full
-    size = analysis_size(header.width, header.height)
-    if (source.shape[1], source.shape[0]) == size:
-        return source
-    return cast("Image", cv2.resize(source, size, interpolation=cv2.INTER_AREA))
+    width, height = analysis_size(header.width, header.height)
+    return source if source.shape[:2] == (height, width) else shrink_by_area(source, width, height)
 
 
 def full_image(picture: Picture) -> Image:
@@ -90,7 +92,8 @@ def full_image(picture: Picture) -> Image:
             f"decoded {pixels.shape[1]}×{pixels.shape[0]} pixels where the header says {header.width}×{header.height}"
         )
         errors.append(UnreadableError(Reason.DECODE_FAILED, found))
-    reason = errors[-1].reason
+    cut_short = header.container is not None and header.container.truncated
+    reason = Reason.TRUNCATED if cut_short else errors[-1].reason
     raise UnreadableError(reason, "; ".join(error.detail for error in errors))
 
 
@@ -144,10 +147,12 @@ def _decoders(header: Header) -> tuple[Callable[[Picture, Header], Image], ...]:
 def _noting_messages(picture: Picture) -> Generator[None]:
     """Adds to `picture.decoder_messages` what native code writes to stderr inside."""
     before = native_stderr()
-    yield
-    after = native_stderr()
-    new = after.removeprefix(before)  # only the last 64 KiB are kept
-    picture.decoder_messages.extend(line for line in new.splitlines() if line.strip())
+    try:
+        yield
+    finally:
+        after = native_stderr()
+        new = after.removeprefix(before)  # only the last 64 KiB are kept
+        picture.decoder_messages.extend(line for line in new.splitlines() if line.strip())
 
 
 def _reduced_image(picture: Picture) -> Image:
@@ -164,8 +169,7 @@ def _reduced_image(picture: Picture) -> Image:
 def _by_opencv(picture: Picture, header: Header) -> Image:
     pixels = _imdecode(picture.data, cv2.IMREAD_COLOR_BGR)
     if pixels is None:
-        said = native_stderr().strip()[-300:]
-        raise UnreadableError(Reason.DECODE_FAILED, f"OpenCV decodes no picture from it{': ' + said if said else ''}")
+        raise UnreadableError(Reason.DECODE_FAILED, "OpenCV decodes no picture from it")
     if header.format == "TIFF" and pixels.shape[:2] != (header.height, header.width):
         pixels = to_stored(pixels, header.orientation)  # OpenCV turns a TIFF whatever it is told
     return pixels

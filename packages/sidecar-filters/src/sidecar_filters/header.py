@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import warnings
 from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from sidecar_filters.base import Reason, UnreadableError
@@ -19,8 +21,19 @@ if TYPE_CHECKING:
     from sidecar_filters.jpeg import JpegFile
 
 # What Pillow may try. Left out: formats that run other programs or read other files, that any bytes may
-# look like, or that nobody keeps photographs in.
-_PILLOW_FORMATS: Final = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "TIFF", "BMP", "DIB", "AVIF", "JPEG2000", "PPM", "ICO")
+# look like, or that nobody keeps photographs in. A plugin registers its format when it is imported.
+_PILLOW_PLUGINS: Final = {
+    "JPEG": "JpegImagePlugin",
+    "PNG": "PngImagePlugin",
+    "GIF": "GifImagePlugin",
+    "WEBP": "WebPImagePlugin",
+    "TIFF": "TiffImagePlugin",
+    "BMP": "BmpImagePlugin",
+    "AVIF": "AvifImagePlugin",
+    "JPEG2000": "Jpeg2KImagePlugin",
+    "PPM": "PpmImagePlugin",
+    "ICO": "IcoImagePlugin",
+}
 _JPEG_MODES: Final = {1: "L", 3: "RGB", 4: "CMYK"}
 _ORIENTATION: Final = 0x0112
 
@@ -102,43 +115,58 @@ def read_header(data: bytes) -> Header:
         raise UnreadableError(Reason.EMPTY, "0 bytes")
     container = read_container(data)
     image, error = _open(data)
-    if image is not None and (container is None or container.size is None or container.format not in _STORED_SIZES):
-        size = image.size
-    elif (
-        container is not None and container.size is not None and (image is not None or container.format in _OWN_HEADERS)
-    ):
-        size = container.size
-    elif container is None:
+    if container is None and image is None:
         start = bytes(data[:16])
         raise UnreadableError(Reason.NOT_AN_IMAGE, f"{len(data)} bytes that begin with {start!r}, as no image does")
-    else:
-        reason = Reason.TRUNCATED if container.truncated else Reason.DECODE_FAILED
-        raise UnreadableError(
-            reason, "; ".join([f"no header of this {container.format} can be read: {error}", *container.problems[:3]])
-        )
+    size = _stored_size(data, container, image)
+    if size is None:
+        reason = Reason.TRUNCATED if container is not None and container.truncated else Reason.DECODE_FAILED
+        kind, problems = (container.format, container.problems[:3]) if container is not None else ("picture", [])
+        raise UnreadableError(reason, "; ".join([f"no header of this {kind} can be read: {error}", *problems]))
     if size[0] <= 0 or size[1] <= 0:
         raise UnreadableError(Reason.DECODE_FAILED, f"the header says {size[0]}×{size[1]} pixels")
     return Header(data, size, container, image)
 
 
-# Pillow swaps the sides of a TIFF by its orientation; the sides of a JPEG are what its decoder will use.
-_STORED_SIZES: Final = frozenset({"JPEG", "TIFF"})
 # Headers that are believed without Pillow, because OpenCV reads some of these files where Pillow does not.
 _OWN_HEADERS: Final = frozenset({"JPEG", "PNG", "BMP", "TIFF"})
 
 
+def _stored_size(data: bytes, container: Container | None, image: PillowImage | None) -> tuple[int, int] | None:
+    """Returns (width, height) as stored, or None when the header does not say."""
+    if image is None:
+        return container.size if container is not None and container.format in _OWN_HEADERS else None
+    if container is not None and container.format == "JPEG" and container.size is not None:
+        return container.size  # of the frame that decoders use
+    width, height = image.size
+    turned = container is not None and container.format == "TIFF" and read_tiff(data).orientation in (5, 6, 7, 8)
+    return (height, width) if turned else (width, height)  # Pillow says how it will turn a TIFF
+
+
 def _open(data: bytes) -> tuple[PillowImage | None, str]:
     """Returns the picture as Pillow opens it, or None and why not."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with ignoring_warnings():
+            return Image.open(io.BytesIO(data), formats=_load_pillow()), ""
+    except MemoryError:
+        raise
+    except UnidentifiedImageError:  # its text holds an address
+        return None, "Pillow does not read it"
+    except Exception as error:  # noqa: BLE001 - Pillow raises OSError, SyntaxError, ValueError, TypeError, struct.error…
+        return None, f"{type(error).__name__}: {error}"[:300]
+
+
+@cache
+def _load_pillow() -> tuple[str, ...]:
+    """Loads the plugins of the formats that may be tried, and returns these."""
     from PIL import Image
 
     Image.MAX_IMAGE_PIXELS = None  # our own limit is checked from the header, before pixels are decoded
-    try:
-        with ignoring_warnings():
-            return Image.open(io.BytesIO(data), formats=_PILLOW_FORMATS), ""
-    except MemoryError:
-        raise
-    except Exception as error:  # noqa: BLE001 - Pillow raises OSError, SyntaxError, ValueError, TypeError, struct.error…
-        return None, f"{type(error).__name__}: {error}"[:300]
+    for plugin in _PILLOW_PLUGINS.values():
+        import_module(f"PIL.{plugin}")
+    return tuple(name for name in _PILLOW_PLUGINS if name in Image.OPEN)  # AVIF is missing in some builds
 
 
 def xmp_packets(header: Header) -> Iterator[bytes]:

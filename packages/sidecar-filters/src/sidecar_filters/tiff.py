@@ -50,7 +50,7 @@ def read_tiff(data: bytes) -> TiffFile:
         seen.add(offset)
         try:
             tags, offset, end = _directory(data, offset, order, big=big)
-        except struct.error:
+        except (struct.error, OverflowError):
             tiff.problems.append("a directory reaches beyond the end")
             tiff.end = max(tiff.end, len(data) + 1)
             break

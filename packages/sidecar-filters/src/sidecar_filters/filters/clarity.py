@@ -24,18 +24,21 @@ def measure_clarity(picture: Picture) -> Measures:
 
     gray = picture.gray
     laplacian = cv2.Laplacian(gray, cv2.CV_16S, ksize=1)
-    variance = float(cv2.meanStdDev(laplacian)[1].item()) ** 2
-    gradients = (cv2.Sobel(gray, cv2.CV_16S, 1, 0), cv2.Sobel(gray, cv2.CV_16S, 0, 1))
-    energy = sum(cv2.norm(gradient, cv2.NORM_L2SQR) for gradient in gradients)
+    variance = _variance(cv2.sumElems(laplacian)[0], cv2.norm(laplacian, cv2.NORM_L2SQR), gray.size)
+    gradients = cv2.Sobel(gray, cv2.CV_16S, 1, 0), cv2.Sobel(gray, cv2.CV_16S, 0, 1)
     return {
         "laplacian_variance": variance,
-        "tenengrad": energy / gray.size,
-        "blur": _perceptual_blur(gray),
+        "tenengrad": sum(cv2.norm(gradient, cv2.NORM_L2SQR) for gradient in gradients) / gray.size,
+        "blur": _perceptual_blur(gray, gradients),
         "score": min(1.0, max(0.0, math.log10(1 + variance) / 4)),
     }
 
 
-def _perceptual_blur(gray: Image) -> float:
+def _variance(total: float, squares: float, count: int) -> float:
+    return max(0.0, (squares - total * total / count) / count)
+
+
+def _perceptual_blur(gray: Image, gradients: tuple[Image, Image]) -> float:
     """The larger of both axes' share of gradient that an 11-pixel blur along the axis leaves.
 
     In whole numbers: with G the gradient and B the gradient of the sum of 11 pixels, the published
@@ -43,15 +46,16 @@ def _perceptual_blur(gray: Image) -> float:
     """
     import cv2
 
-    shares: list[float] = []
     inside = (slice(2, gray.shape[0] - 1), slice(2, gray.shape[1] - 1))  # as scikit-image cuts the border off
     if min(gray[inside].shape) == 0:
         return 1.0
-    for dx, dy in ((1, 0), (0, 1)):
+    shares: list[float] = []
+    for gradient, (dx, dy) in zip(gradients, ((1, 0), (0, 1)), strict=True):
         box = (BLUR_WIDTH, 1) if dx else (1, BLUR_WIDTH)
         summed = cv2.boxFilter(gray, cv2.CV_16S, box, normalize=False, borderType=cv2.BORDER_REFLECT)
-        sharp = abs(cv2.Sobel(gray, cv2.CV_16S, dx, dy, scale=BLUR_WIDTH, borderType=cv2.BORDER_REFLECT)[inside])
-        blurred = abs(cv2.Sobel(summed, cv2.CV_16S, dx, dy, borderType=cv2.BORDER_REFLECT)[inside])
+        blurred = abs(cv2.Sobel(summed, cv2.CV_16S, dx, dy)[inside])
+        sharp = abs(gradient[inside])
+        sharp *= BLUR_WIDTH
         total = cv2.sumElems(sharp)[0]
         if total:
             shares.append(cv2.sumElems(cv2.min(sharp, blurred))[0] / total)

@@ -57,10 +57,7 @@ def _blockiness(luma: Image) -> float | None:
         if luma.shape[axis] <= GRID:
             continue
         before, after = (luma[:, :-1], luma[:, 1:]) if axis else (luma[:-1], luma[1:])
-        steps = cv2.reduce(cv2.absdiff(before, after), 1 - axis, cv2.REDUCE_SUM, dtype=cv2.CV_32F).ravel()
-        if luma.shape[1 - axis] > 60_000:  # then float32 may not hold the sums exactly
-            steps = cv2.absdiff(before, after).sum(axis=1 - axis, dtype="float64")
-        steps = steps.astype("float64")
+        steps = cv2.reduce(cv2.absdiff(before, after), 1 - axis, cv2.REDUCE_SUM, dtype=cv2.CV_32S).ravel()
         on_grid = steps[GRID - 1 :: GRID]
         elsewhere_sum, elsewhere_count = steps.sum() - on_grid.sum(), len(steps) - len(on_grid)
         border, inside = float(on_grid.mean()), float(elsewhere_sum / elsewhere_count)
@@ -76,23 +73,35 @@ def _banding(luma: Image) -> float:
     rows, columns = max(1, height // BAND_BLOCK), max(1, width // BAND_BLOCK)
     tall, wide = min(height, BAND_BLOCK), min(width, BAND_BLOCK)
     blocks = luma[: rows * tall, : columns * wide].reshape(rows, tall, columns, wide)
-    # One row of each block tells for most that they have too many levels; only the others are looked at whole.
-    probe = np.sort(blocks[:, tall // 2].reshape(rows * columns, wide), axis=1)
-    few = np.flatnonzero(_levels(probe) <= MOST_BAND_LEVELS)
-    if not len(few):
-        return 0.0
-    whole = np.sort(blocks[few // columns, :, few % columns].reshape(len(few), tall * wide), axis=1)
-    levels = _levels(whole)
-    spread = whole[:, -1] - whole[:, 0]
-    banded = (levels >= 2) & (levels <= MOST_BAND_LEVELS) & (spread >= LEAST_BAND_RANGE)
-    return int(banded.sum()) / (rows * columns)
+    spread = _block_extremes(np.maximum, blocks) - _block_extremes(np.minimum, blocks)
+    found = np.flatnonzero(spread >= LEAST_BAND_RANGE)
+    # Most blocks have too many levels, and a row or a column of theirs tells; only the others are looked at whole.
+    for line in (blocks[:, tall // 2], blocks[..., wide // 2].swapaxes(1, 2)):
+        found = found[_fewest_levels(line[found // columns, found % columns]) <= MOST_BAND_LEVELS]
+    whole = blocks[found // columns, :, found % columns].reshape(len(found), tall * wide)
+    whole = np.sort(whole[_fewest_levels(whole[:, ::5]) <= MOST_BAND_LEVELS], axis=1)
+    levels = 1 + np.count_nonzero(whole[:, 1:] != whole[:, :-1], axis=1)
+    return int((levels <= MOST_BAND_LEVELS).sum()) / (rows * columns)
 
 
-def _levels(ordered: Image) -> NDArray[np.int64]:
-    """Returns how many different values each sorted row has."""
+def _block_extremes(which: np.ufunc, blocks: Image) -> NDArray[np.int64]:
+    """Returns each block's largest or smallest level, of (rows, tall, columns, wide) blocks, flat."""
+    lines = which.reduce(blocks, axis=1)
+    while lines.shape[2] > 1:  # halves at a time: many short rows are slow to reduce
+        half = (lines.shape[2] + 1) // 2
+        lines = which(lines[..., :half], lines[..., -half:])
+    return lines.ravel().astype("int64")
+
+
+def _fewest_levels(pixels: Image) -> NDArray[np.int64]:
+    """Returns, for each row of pixels, a number of levels that it has at least.
+
+    One bit of 64 for each level that differs in its low six bits.
+    """
     import numpy as np
 
-    return 1 + np.count_nonzero(ordered[:, 1:] != ordered[:, :-1], axis=1)
+    bits = np.left_shift(np.uint64(1), np.arange(256, dtype=np.uint64) & np.uint64(63))
+    return np.bitwise_count(np.bitwise_or.reduce(bits[pixels], axis=1)).astype(np.int64)
 
 
 @cache

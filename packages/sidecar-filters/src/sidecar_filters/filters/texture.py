@@ -44,18 +44,19 @@ def _local_std(gray: Image) -> float:
 
 def _flat_fraction(gray: Image) -> float:
     """Fraction of the whole 16×16 blocks (of the one smaller block) in which the standard deviation is below 2."""
-    import numpy as np
+    import cv2
 
     height, width = gray.shape
-    rows, columns = max(1, height // BLOCK), max(1, width // BLOCK)
     tall, wide = min(height, BLOCK), min(width, BLOCK)
-    blocks = gray[: rows * tall, : columns * wide].reshape(rows, tall, columns, wide)
-    sums = blocks.sum(axis=1, dtype=np.uint16).sum(axis=2, dtype=np.int64)
-    values = blocks.astype(np.uint16)
-    values *= values
-    squares = values.sum(axis=1, dtype=np.uint32).sum(axis=2, dtype=np.int64)
+    sums, squares = (table[::tall, ::wide][: height // tall + 1, : width // wide + 1] for table in cv2.integral2(gray))
     count = tall * wide
-    return float((count * squares - sums * sums < (FLAT_STD * count) ** 2).mean())
+    total = _block_sums(sums.astype("float64"))
+    return float((count * _block_sums(squares) - total * total < (FLAT_STD * count) ** 2).mean())
+
+
+def _block_sums(corners: Image) -> Image:
+    """Returns the sum over each block, from the integral image at the blocks' corners."""
+    return corners[1:, 1:] - corners[1:, :-1] - corners[:-1, 1:] + corners[:-1, :-1]
 
 
 def _cooccurrence(gray: Image) -> dict[str, float]:
