@@ -4,9 +4,8 @@ import pytest
 from sidecar_runtimes.ray_actors import RayActorRuntime
 from sidecar_runtimes.testing.conformance import RuntimeConformance
 
-pytestmark = pytest.mark.ray
 
-
+@pytest.mark.ray
 @pytest.mark.usefixtures("ray_cluster")
 class TestRayActors(RuntimeConformance):
     def make_runtime(self, *, retries=2):

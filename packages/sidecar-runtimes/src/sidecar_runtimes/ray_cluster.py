@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import socket
 import sys
 import time
 from contextlib import ExitStack, contextmanager
@@ -27,6 +28,7 @@ _GIB = 2**30
 _MAX_MEMORY_GB = 1 << 20  # Ray runs what overflows its integers, whatever memory there is
 _LOCAL_OBJECT_STORE_BYTES = 128 * 2**20  # only plans and reports go through it
 _REPORT_PENDING_S = 60.0
+_ANSWER_S = 10.0
 _MEASURED = re.compile(r"was ([\d.]+ ?GB) ?/ ?([\d.]+ ?GB)")
 _QUIET: Mapping[str, str] = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # under `uv run` each worker would install the workspace again
@@ -242,6 +244,7 @@ class RayCluster:
             "logging_level": logging.ERROR,
         }
         if self._address is not None:
+            _refuse_silent_host(self._address)
             try:
                 self.ray.init(address=self._address, **options)
             except (ConnectionError, RuntimeError, ValueError) as error:
@@ -302,6 +305,18 @@ def checked_bundle(what: str, cpus: int, memory_gb: float | None, *, flags: tupl
     if memory_gb is not None and not 0 < memory_gb <= _MAX_MEMORY_GB:
         raise UsageError(f"{flags[1]} {memory_gb:g}: must be above 0 and at most {_MAX_MEMORY_GB}")
     return Bundle(what, cpus, memory_gb, " or ".join(flags) if memory_gb is not None else flags[0])
+
+
+def _refuse_silent_host(address: str) -> None:
+    """Raises ClusterError when nothing answers at `host:port`: Ray itself would try for many minutes."""
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    if not host or not port.isdigit():
+        return  # a word such as `auto`, which Ray resolves
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
+    except (OSError, OverflowError) as error:
+        message = f"no Ray cluster answers at {address!r}: {error}"
+        raise ClusterError(message, None, "check --ray-address and RAY_ADDRESS") from error
 
 
 def _an(what: str) -> str:
