@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sidecar_core.align import KeyDigest, assert_alignment
-from sidecar_core.errors import AlignmentError, ShardError
+from sidecar_core.errors import AlignmentError, ShardError, StorageError
 from sidecar_core.footer import read_footer
 from sidecar_core.shard_reader import open_parquet
 
@@ -111,6 +111,8 @@ def read_key_column(storage: Storage, rel_path: str, key_column: str) -> pa.Tabl
     schema = pa.schema([file.schema_arrow.field(key_column)])
     try:
         return pa.Table.from_batches(file.iter_batches(columns=[key_column]), schema=schema)
+    except StorageError:
+        raise
     except (pa.ArrowInvalid, OSError) as error:
         raise ShardError(f"{storage.prefix}{rel_path}: unreadable key column: {str(error).strip()}") from error
 

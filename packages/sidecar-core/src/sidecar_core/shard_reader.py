@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sidecar_core.errors import ShardError
+from sidecar_core.errors import ShardError, StorageError
 from sidecar_core.footer import InputVersion, parquet_footer_digest
 
 if TYPE_CHECKING:
@@ -81,7 +81,10 @@ class MainShard:
                     yield ShardBatch(table, first_row, ends_row_group=remaining == 0)
                     first_row += table.num_rows
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-            raise self._unreadable(error, first_row) from error
+            if _is_storage_failure(error):
+                raise
+            message = f"{self._uri}: unreadable after row {first_row}: {str(error).strip()}"
+            raise ShardError(message) from error
         if first_row != self.num_rows:
             raise ShardError(f"{self._uri}: {first_row} rows read where its footer says {self.num_rows}")
 
@@ -132,11 +135,6 @@ class MainShard:
                 raise ShardError(message) from error
         return pa.Table.from_arrays(columns, schema=self._plan.main_schema)
 
-    def _unreadable(self, error: Exception, first_row: int) -> Exception:
-        if isinstance(error, OSError) and error.errno is not None:
-            return error
-        return ShardError(f"{self._uri}: unreadable after row {first_row}: {str(error).strip()}")
-
 
 def open_parquet(storage: Storage, rel_path: str) -> pq.ParquetFile:
     """Opens a shard for reading with bounded buffers.
@@ -148,10 +146,15 @@ def open_parquet(storage: Storage, rel_path: str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(handle, pre_buffer=False, buffer_size=_READ_BUFFER_BYTES, page_checksum_verification=True)
     except (pa.ArrowInvalid, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
+        if _is_storage_failure(error):
             raise
         message = f"{storage.prefix}{rel_path}: not a readable Parquet file: {str(error).strip()}"
         raise ShardError(message, "a complete Parquet file") from error
+
+
+def _is_storage_failure(error: Exception) -> bool:
+    """Whether reading failed (and may succeed later), rather than what was read being damaged."""
+    return isinstance(error, StorageError) or (isinstance(error, OSError) and error.errno is not None)
 
 
 def _read_bytes(metadata: pq.RowGroupMetaData, names: Sequence[str]) -> int:

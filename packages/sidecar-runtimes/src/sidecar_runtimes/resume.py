@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sidecar_core.errors import ShardError, StorageError
+from sidecar_core.errors import ShardError
 from sidecar_core.footer import parquet_footer_digest, read_footer
 from sidecar_core.plan import PlannedShard
 
@@ -92,7 +92,7 @@ def _standing(
             continue
         try:
             why = _why_stale(output, storage, main, info)
-        except (ShardError, StorageError) as error:
+        except ShardError as error:
             partial_why = f"output {output.name!r} is unreadable: {error}"
             continue
         stale_why = stale_why or why
