@@ -12,7 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from sidecar_cli.main import main
 
-LOUD = ("FORCE_COLOR", "NO_COLOR", "PY_COLORS", "SIDECAR_DEBUG_PROGRESS_ROWS", "SIDECAR_OPS_DEBUG_PROGRESS_ROWS")
+LOUD = (
+    "FORCE_COLOR",
+    "RAY_ADDRESS",
+    "NO_COLOR",
+    "PY_COLORS",
+    "SIDECAR_DEBUG_PROGRESS_ROWS",
+    "SIDECAR_OPS_DEBUG_PROGRESS_ROWS",
+)
 
 
 def clean_environment(**changes):

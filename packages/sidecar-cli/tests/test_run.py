@@ -33,6 +33,7 @@ def test_a_run_says_what_it_did_and_progress_stays_off_stdout(sidecar, team):
     assert re.search(r"^rows +10$", done.stdout, re.MULTILINE)
     assert "Shard progress: completed=2/2 rows=10 " in done.stderr
     assert "Shard progress" not in done.stdout
+    assert "Runtime: local: no Ray cluster is named" in done.stderr
 
 
 def test_json_is_all_that_stdout_gets(sidecar_here, team):
@@ -81,6 +82,7 @@ def test_a_dry_run_counts_states_and_writes_nothing(sidecar_here, team):
     result = json.loads(done.stdout)
     assert result["states"] == {"done": 1, "stale": 0, "partial": 0, "missing": 1}
     assert result["runtime"]["name"] == "local"
+    assert "no Ray cluster" in result["runtime"]["why"]
     assert result["outputs"]["sidecar"] == {
         "sidecar_prefix (yaml)": f"{team.root}/sidecar/",
         "effective output": f"{team.root}/out/",
@@ -134,6 +136,8 @@ def test_bad_yaml_ends_with_2_and_every_problem(sidecar_here, team):
         ["--output", "other=out"],
         ["--output", "out"],
         ["--redo-stale"],
+        ["--use-ray", "--use-actor"],
+        ["--num-actors", "2", "--runtime", "local"],
     ],
     ids=" ".join,
 )

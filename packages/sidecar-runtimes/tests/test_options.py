@@ -4,10 +4,11 @@ from dataclasses import fields
 
 import pytest
 from sidecar_core.errors import UsageError
-from sidecar_runtimes.options import PICTURE_OPTIONS, RUN_OPTIONS, parse_named_prefixes
+from sidecar_runtimes import choose
+from sidecar_runtimes.options import PICTURE_OPTIONS, RUN_OPTIONS, RUNTIMES, chosen_runtime, parse_named_prefixes
 from sidecar_runtimes.run import RunOptions
 
-OF_THE_COMMAND = {"runtime", "dry_run", "json", "debug", "output"}
+OF_THE_COMMAND = {"use_ray", "use_actor", "dry_run", "json", "debug", "output"}
 
 
 def test_no_two_options_share_a_name():
@@ -38,3 +39,31 @@ def test_prefixes_may_hold_equals_signs_and_anything_else():
 def test_what_is_no_named_prefix_is_refused(values):
     with pytest.raises(UsageError, match="--output"):
         parse_named_prefixes("--output", values)
+
+
+def test_the_runtimes_that_are_offered_are_those_that_there_are():
+    assert RUNTIMES == choose.RUNTIMES
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"runtime": "auto"}, "auto"),
+        ({"runtime": "local"}, "local"),
+        ({"runtime": "auto", "use_ray": True}, "ray"),
+        ({"runtime": "actor", "use_actor": True}, "actor"),
+    ],
+    ids=str,
+)
+def test_short_forms_name_a_runtime(given, named):
+    assert chosen_runtime(given) == named
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"runtime": "auto", "use_ray": True, "use_actor": True}, {"runtime": "local", "use_ray": True}],
+    ids=str,
+)
+def test_short_forms_that_contradict_each_other(given):
+    with pytest.raises(UsageError, match="contradict"):
+        chosen_runtime(given)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from sidecar_core.errors import RefusedError
-from sidecar_runtimes.options import parse_named_prefixes
+from sidecar_runtimes.choose import choose_runtime
+from sidecar_runtimes.options import chosen_runtime, parse_named_prefixes
 from sidecar_runtimes.prefixes import OutputPrefix
 from sidecar_runtimes.run import PreparedRun, RunOptions, RunReport, execute_run, prepare_run, refuse_to_harm
 
@@ -35,6 +36,7 @@ def run_options(options: Mapping[str, Any], **changed: object) -> RunOptions:
     values: dict[str, Any] = {name: value for name, value in {**options, **changed}.items() if name in known}
     if "output" in options and "outputs" not in changed:
         values["outputs"] = parse_named_prefixes("--output", options["output"])
+    values["runtime"] = chosen_runtime(options)
     return RunOptions(**values)
 
 
@@ -67,6 +69,8 @@ def run_pipeline(
         output.show(data, _dry_run_view(data))
         return
     refuse_to_harm(prepared)
+    choice = choose_runtime(pipeline, wanted)
+    _say(f"Runtime: {choice.name}: {choice.reason}")
     _warn_of_new_prefix(prepared)
     try:
         report = execute_run(prepared, observer=open_progress())
@@ -86,10 +90,11 @@ def describe_dry_run(prepared: PreparedRun) -> dict[str, Any]:
     except RefusedError as error:
         refused = str(error)
     dataset = prepared.plan.dataset
+    choice = choose_runtime(prepared.plan.pipeline, prepared.options)
     return {
         "dataset": dataset.name,
         "operations": [op.type_name for op in prepared.plan.operations],
-        "runtime": {"name": "local", "why": "no cluster is named"},
+        "runtime": {"name": choice.name, "why": choice.reason},
         "main_prefix": dataset.main_prefix,
         "outputs": {
             name: {"sidecar_prefix (yaml)": choice.configured, "effective output": choice.prefix}

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 from sidecar_core.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+
+RUNTIMES = ("auto", "local", "ray", "actor")
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Option:
 _WHERE = "Where"
 _WHICH = "Which shards"
 _HOW = "How"
+_RAY = "On Ray"
 _PICTURES = "Pictures"
 _RESULT = "Result"
 
@@ -75,7 +79,7 @@ INPUT_SUBPREFIX = Option(
 )
 WORKERS = Option(
     "--workers",
-    "processes that compute rows; default the machine's cores",
+    "processes that compute rows; default the machine's cores, on Ray those reserved",
     _HOW,
     type=int,
     aliases=("--threads-per-shard",),
@@ -101,7 +105,9 @@ RUNTIME_OPTIONS: tuple[Option, ...] = (
     ),
     Option("--keep-stale", "with --skip-existing, leave such shards as they are", _WHICH, type=bool, default=False),
     Option("--overwrite", "replace the shards that are there", _WHICH, type=bool, default=False),
-    Option("--runtime", "where shards are processed", _HOW, default="auto", choices=("auto", "local")),
+    Option("--runtime", "where shards are processed", _HOW, default="auto", choices=RUNTIMES),
+    Option("--use-ray", "short for --runtime ray", _HOW, type=bool, default=False),
+    Option("--use-actor", "short for --runtime actor", _HOW, type=bool, default=False),
     WORKERS,
     Option("--retries", "further attempts for a shard whose error may pass", _HOW, type=int, default=2, metavar="N"),
     Option(
@@ -118,6 +124,22 @@ RUNTIME_OPTIONS: tuple[Option, ...] = (
         type=float,
         metavar="FRACTION",
     ),
+    Option(
+        "--ray-address", "the cluster; default RAY_ADDRESS, else one on this machine alone", _RAY, metavar="ADDRESS"
+    ),
+    Option("--task-cpus", "with ray: cores that a task reserves; default 1", _RAY, type=int, metavar="N"),
+    Option("--task-memory-gb", "with ray: GiB that a task reserves; default none", _RAY, type=float, metavar="GIB"),
+    Option(
+        "--max-inflight",
+        "with ray: tasks submitted at a time; default twice what the cluster holds",
+        _RAY,
+        type=int,
+        metavar="N",
+    ),
+    Option("--num-actors", "with actor: how many; default what the cluster holds", _RAY, type=int, metavar="N"),
+    Option("--actor-cpus", "with actor: cores that each reserves; default 1", _RAY, type=int, metavar="N"),
+    Option("--actor-memory-gb", "with actor: GiB that each reserves; default none", _RAY, type=float, metavar="GIB"),
+    Option("--per-actor-inflight", "with actor: shards each has at a time; default 2", _RAY, type=int, metavar="N"),
     Option("--dry-run", "do everything except making shards", _RESULT, type=bool, default=False),
     *COMMON_OPTIONS,
 )
@@ -211,3 +233,20 @@ def parse_named_prefixes(option: str, values: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"{option} {name}=… is given twice: {named[name]!r} and {prefix!r}")
         named[name] = prefix
     return named
+
+
+def chosen_runtime(values: Mapping[str, object]) -> str:
+    """Returns the runtime that `--runtime`, `--use-ray` and `--use-actor` name together.
+
+    Args:
+        values: options by parameter name.
+
+    Raises:
+        UsageError: they name different ones.
+    """
+    named = {name for flag, name in (("use_ray", "ray"), ("use_actor", "actor")) if values.get(flag)}
+    given = str(values["runtime"])
+    if len(named) > 1 or (named and given not in ("auto", *named)):
+        flags = [f"--use-{name}" for name in sorted(named)] + ([f"--runtime {given}"] if given != "auto" else [])
+        raise UsageError(f"{' and '.join(flags)} contradict each other", "one of them")
+    return named.pop() if named else given

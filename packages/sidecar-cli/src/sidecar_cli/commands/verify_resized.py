@@ -34,7 +34,7 @@ _OPTIONS = (
 
 @takes(_OPTIONS)
 def verify_resized(**options: OptionValue) -> None:
-    """Prove that resized datasets are aligned and hold what they say.
+    """Prove that resized datasets hold what they say.
 
     Of each shard that is looked at, the keys are proven and the audit columns read; of its sampled rows,
     the picture is decoded and held against the audit. A receipt is left in each dataset's run folder.
