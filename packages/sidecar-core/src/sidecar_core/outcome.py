@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -72,10 +72,11 @@ class InvalidCounter:
         for column, path in self._reason_columns.items():
             reasons = self.by_column[column]
             found = 0
-            for item in pc.value_counts(_column_at(table, path)).to_pylist():
-                if item["values"] not in (None, "ok"):
-                    reasons[item["values"]] = reasons.get(item["values"], 0) + item["counts"]
-                    found += item["counts"]
+            values, counts = pc.value_counts(_column_at(table, path)).flatten()
+            for reason, count in zip(values.to_pylist(), cast("list[int]", counts.to_pylist()), strict=True):
+                if reason not in (None, "ok"):
+                    reasons[reason] = reasons.get(reason, 0) + count
+                    found += count
             worst = max(worst, found)
         return worst
 

@@ -180,6 +180,7 @@ def read_receipt(output: Storage, verifier: str) -> Receipt | None:
         return None
     try:
         content: dict[str, Any] = json.loads(output.read_bytes(rel_path))
-        return Receipt(**{**content, "problems": tuple(content["problems"])})
+        content["problems"] = tuple(content["problems"])
+        return Receipt(**content)
     except (ValueError, TypeError, KeyError):
         return None

@@ -203,8 +203,8 @@ def _column_stats(file: pq.ParquetFile, column: pa.Field) -> ColumnStats:
         stats.add(
             ColumnStats(
                 rows=len(values),
-                null=pc.sum(null_rows(values)).as_py() or 0,
-                nan=max((pc.sum(mask).as_py() or 0 for mask in nan), default=0),
+                null=null_rows(values).true_count,
+                nan=max((mask.true_count for mask in nan), default=0),
             )
         )
     return stats
@@ -227,15 +227,16 @@ def _null_count_from_footer(metadata: pq.FileMetaData, name: str) -> int | None:
 def _float_leaves(values: pa.Array) -> Iterator[pa.Array]:
     if pa.types.is_floating(values.type):
         yield values
-    elif pa.types.is_struct(values.type):
+    elif isinstance(values, pa.StructArray):
         for child in values.flatten():
             yield from _float_leaves(child)
-    elif pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+    elif isinstance(values, (pa.ListArray, pa.LargeListArray)):
         yield from _float_leaves(values.flatten())
 
 
-def _not_finite(leaf: pa.Array) -> pa.Array:
-    return pc.invert(pc.fill_null(pc.is_finite(leaf), True))
+def _not_finite(leaf: pa.Array) -> pa.BooleanArray:
+    finite = pc.is_finite(leaf)
+    return pc.and_not(finite.is_valid(), finite)
 
 
 def _listing_problems(listings: Listings) -> Iterator[ShardProblem]:
