@@ -38,6 +38,11 @@ def encoded(picture: Image.Image, file_format: str, **options: object) -> bytes:
     return out.getvalue()
 
 
+def encoded_scene(width: int, height: int, file_format: str) -> bytes:
+    """Returns `scene` in a format; for callers that must not load Pillow and call it in a child."""
+    return encoded(scene(width, height), file_format)
+
+
 def stored_turned(picture: Image.Image, orientation: int) -> Image.Image:
     """Returns the picture as a camera stores it that relies on `orientation`, 1-8, being applied."""
     turn = TURNS[orientation]
