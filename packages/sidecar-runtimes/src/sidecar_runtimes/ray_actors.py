@@ -6,6 +6,7 @@ import json
 import logging
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sidecar_core.errors import OpError, SidecarError
@@ -97,7 +98,7 @@ class RayActorRuntime(Runtime):
             if not shards:
                 return
             size = min(self.num_actors or fits, math.ceil(len(shards) / self.per_actor_inflight))
-            queue = ShardQueue(shards, retries=self.retries)
+            queue = ShardQueue(shards, retries=self.retries, explain=partial(cluster.left_behind, plan.run_id))
             pool = ActorPool(cluster, plan, self.bundle, self.settings, size=size, inflight=self.per_actor_inflight)
             try:
                 while not stop.is_set():

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sidecar_core.errors import SidecarError, UsageError
 
+from sidecar_runtimes.flight_recorder import read_flights
 from sidecar_runtimes.local import available_cores
 from sidecar_runtimes.shard_queue import WorkerDeath
 
@@ -29,6 +30,7 @@ _MAX_MEMORY_GB = 1 << 20  # Ray runs what overflows its integers, whatever memor
 _LOCAL_OBJECT_STORE_BYTES = 128 * 2**20  # only plans and reports go through it
 _REPORT_PENDING_S = 60.0
 _ANSWER_S = 10.0
+_LOCAL_STARTS = 3
 _MEASURED = re.compile(r"was ([\d.]+ ?GB) ?/ ?([\d.]+ ?GB)")
 _QUIET: Mapping[str, str] = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # under `uv run` each worker would install the workspace again
@@ -211,6 +213,26 @@ class RayCluster:
             done += more
         return done
 
+    def left_behind(self, run_id: str, rel_path: str) -> str:
+        """Returns what the nodes know about the ends of workers that had the shard, or an empty text."""
+        ask = self.ray.remote(num_cpus=0, max_retries=0)(read_flights)
+        affinity = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        asked = [
+            ask.options(scheduling_strategy=affinity(node["NodeID"], soft=False)).remote(run_id, rel_path)
+            for node in self.ray.nodes()
+            if node["Alive"]
+        ]
+        answered, late = self.ray.wait(asked, num_returns=len(asked), timeout=_ANSWER_S)
+        for ref in late:
+            self.ray.cancel(ref, force=True)
+        found: list[str] = []
+        for ref in answered:
+            try:
+                found.append(self.ray.get(ref))
+            except self.ray.exceptions.RayError as error:  # the report goes without it
+                _logger.debug("a node did not say how a worker ended: %s", error)
+        return "; ".join(dict.fromkeys(text for text in found if text))
+
     def death_in(self, error: Exception, *, node_id: str = "") -> WorkerDeath:
         """Returns what an error of Ray says for certain about the end of a worker; its guesses are left out.
 
@@ -252,13 +274,22 @@ class RayCluster:
                 raise ClusterError(message, None, "check --ray-address and RAY_ADDRESS") from error
             return
         os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # a cluster of this machine alone, gone in a moment
-        self.ray.init(
-            address="local",
-            num_cpus=self._cpus or available_cores(),
-            include_dashboard=False,
-            object_store_memory=_LOCAL_OBJECT_STORE_BYTES,
-            **options,
-        )
+        for start in range(1, _LOCAL_STARTS + 1):
+            try:
+                self.ray.init(
+                    address="local",
+                    num_cpus=self._cpus or available_cores(),
+                    include_dashboard=False,
+                    object_store_memory=_LOCAL_OBJECT_STORE_BYTES,
+                    **options,
+                )
+                return
+            except Exception as error:  # Ray raises no narrower one when 30 s are too short for a busy machine
+                self.ray.shutdown()
+                if start == _LOCAL_STARTS:
+                    message = f"Ray did not start on this machine in {start} attempts: {error}"
+                    raise ClusterError(message, None, "--runtime local") from error
+                _logger.warning("Ray did not start, trying again: %s", error)
 
 
 class PendingWatch:

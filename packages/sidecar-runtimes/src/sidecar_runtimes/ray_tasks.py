@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sidecar_core.errors import SidecarError, StorageError
@@ -100,7 +101,7 @@ class RayTaskRuntime(Runtime):
                 chosen = task.options(scheduling_strategy=cluster.elsewhere(shard_try.avoid))
                 return chosen.remote(plan_ref, self.settings, shard_try.shard, shard_try.number)
 
-            queue = ShardQueue(shards, retries=self.retries)
+            queue = ShardQueue(shards, retries=self.retries, explain=partial(cluster.left_behind, plan.run_id))
             window = SlidingWindow(self.max_inflight or max(_MIN_WINDOW, 2 * fits), submit=submit, ready=cluster.ready)
             try:
                 while not stop.is_set():

@@ -17,6 +17,7 @@ from sidecar_core.plan import RunPlan
 from sidecar_core.storage import open_storage
 
 from sidecar_runtimes.attempts import try_shard
+from sidecar_runtimes.flight_recorder import FlightRecorder
 from sidecar_runtimes.side_inputs import load_side_inputs
 
 if TYPE_CHECKING:
@@ -72,12 +73,13 @@ class WorkerProcess:
         self._outputs = tuple(open_storage(output.prefix, dataset.storage) for output in self.plan.outputs)
         self._settings = settings
         self._side_inputs = load_side_inputs(self.plan.operations, dataset) if with_side_inputs else {}
+        self._flight = FlightRecorder(self.plan.run_id)
         self._lock = threading.Lock()
         self._users = 0
 
     def run(self, shard: PlannedShard, number: int) -> ShardAttempt:
         """Makes one attempt at a shard; errors are results."""
-        with self._staging() as staging:
+        with self._flight.shard(shard.rel_path), self._staging() as staging:
             resources = ShardResources(
                 main=self._main,
                 outputs=self._outputs,

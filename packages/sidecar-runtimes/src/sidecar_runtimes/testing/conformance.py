@@ -7,6 +7,7 @@ class TestLocal(RuntimeConformance):
 
 from __future__ import annotations
 
+import signal
 import threading
 from typing import TYPE_CHECKING
 
@@ -242,12 +243,17 @@ class RuntimeConformance:
             return
         write_main(tmp_path / "main", SHARDS)
         marks = str(tmp_path / "marks")
-        operations = [{"type": "end_process", "shards": ["part-1.parquet"], "marks": marks}]
+        signal_number = int(signal.SIGSEGV)
+        operations = [
+            {"type": "end_process", "shards": ["part-1.parquet"], "marks": marks, "signal_number": signal_number}
+        ]
         report = self.run(tmp_path, operations)
         assert report.shards == {"done": 4, "skipped": 0, "failed": 1, "not_reached": 0}
         (failed,) = report.failed
         assert failed.rel_path == "part-1.parquet"
         assert "3 times" in (failed.error or "")
+        assert "SIGSEGV" in (failed.error or "")
+        assert "MiB" in (failed.error or "")
         assert "poisonous" in (failed.error or "")
         assert "OOM" not in (failed.error or "")
         assert count_marks(marks, "began-part-1.parquet") == 3
