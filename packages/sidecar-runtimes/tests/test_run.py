@@ -175,6 +175,14 @@ def test_a_main_dataset_without_shards_is_an_error(tmp_path, out, make_pipeline)
         run(make_pipeline(), out)
 
 
+def test_a_main_dataset_that_is_not_there_is_an_error(tmp_path, out, make_pipeline):
+    with pytest.raises(UsageError, match=r"no shards at .*/main/"):
+        run(make_pipeline(), out)
+    write_main(tmp_path / "main", SHARDS)
+    with pytest.raises(UsageError, match="no shards"):
+        run(make_pipeline(), out, input_subprefix="nowhere/")
+
+
 def test_things_that_are_not_shards_are_left_alone(tmp_path, out, make_pipeline):
     write_main(tmp_path / "main", {"a.parquet": [b"x"], "_tmp/b.parquet": [b"y"], ".hidden.parquet": [b"z"]})
     for name in ("_SUCCESS", ".a.parquet.crc", "notes.txt", "a.parquet.tmp"):

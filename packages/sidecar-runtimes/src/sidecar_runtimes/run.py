@@ -160,7 +160,7 @@ def prepare_run(pipeline: Pipeline, options: RunOptions) -> PreparedRun:
     _check_options(options)
     prefixes = resolve_outputs(pipeline, options.output_prefix, options.outputs)
     main = open_storage(pipeline.dataset.main_prefix, pipeline.dataset.storage)
-    shards = main.list_shards(options.input_subprefix)
+    shards = main.list_shards(options.input_subprefix, missing_ok=True)
     plan = plan_run(pipeline, main, shards, {name: choice.prefix for name, choice in prefixes.items()})
     outputs = tuple(open_storage(output.prefix, pipeline.dataset.storage) for output in plan.outputs)
     standings = stand_of_shards(plan, main, outputs, shards)
