@@ -8,27 +8,13 @@ import sys
 import pytest
 from sidecar_core.errors import UsageError
 from sidecar_core.testing.datasets import read_dataset, write_main
-from sidecar_runtimes.ray_cluster import Bundle, ClusterError, NodeSize, PendingWatch, RayCluster, checked_bundle
+from sidecar_runtimes.bundles import Bundle
+from sidecar_runtimes.ray_cluster import ClusterError, PendingWatch, RayCluster, load_ray
 from sidecar_runtimes.run import RunOptions, execute_run, prepare_run
-
-GIB = 2**30
 
 
 def bundle(cpus, memory_gb=None, what="actor"):
     return Bundle(what, cpus, memory_gb, "--actor-cpus or --actor-memory-gb")
-
-
-@pytest.mark.parametrize(
-    ("cpus", "memory_gb", "fits"), [(1, None, 8), (3, None, 2), (1, 5, 6), (9, None, 0), (1, 33, 0), (8, 32, 1)]
-)
-def test_the_tighter_of_cpus_and_memory_decides(cpus, memory_gb, fits):
-    assert NodeSize("n", 8, 32 * GIB).holds(bundle(cpus, memory_gb)) == fits
-
-
-@pytest.mark.parametrize("memory_gb", [0, -1, float("nan"), float("inf"), 10**7])
-def test_memory_that_rays_integers_do_not_hold_is_refused(memory_gb):
-    with pytest.raises(UsageError, match="--task-memory-gb"):
-        checked_bundle("task", 1, memory_gb, flags=("--task-cpus", "--task-memory-gb"))
 
 
 @pytest.mark.parametrize("runtime", ["ray", "actor"])
@@ -46,6 +32,26 @@ def test_ray_is_imported_only_when_it_is_used():
         "assert 'ray' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        (
+            (
+                "Memory on the node (IP: 10.0.0.1, ID: ab) was 1.03GB used / 23.54GB limit (0.04)\nOOM kill reason: x\n"
+                "Selected to kill: (Task: pid=7, actual memory used=0.10GB, worker ID=c)"
+            ),
+            "Ray's memory monitor ended it at 0.10 GB, with 1.03 GB of the node's 23.54 GB in use",
+        ),
+        ("in words of another version", "Ray's memory monitor ended it"),
+    ],
+)
+def test_of_rays_words_about_memory_only_the_measured_is_told(text, fact):
+    cluster = RayCluster()
+    cluster.ray = load_ray()
+    death = cluster.death_in(cluster.ray.exceptions.OutOfMemoryError(text))
+    assert (death.fact, death.error_type, death.blameless) == (fact, "OutOfMemoryError", False)
 
 
 @pytest.mark.ray

@@ -13,7 +13,8 @@ from sidecar_core.errors import OpError, SidecarError
 
 from sidecar_runtimes.attempts import failed_attempt
 from sidecar_runtimes.base import Runtime
-from sidecar_runtimes.ray_cluster import Bundle, ClusterError, PendingWatch, RayCluster, checked_bundle
+from sidecar_runtimes.bundles import Bundle, checked_bundle
+from sidecar_runtimes.ray_cluster import ClusterError, PendingWatch, RayCluster
 from sidecar_runtimes.shard_queue import ShardQueue
 from sidecar_runtimes.worker_process import WorkerProcess, WorkerSettings, clean_after_workers
 

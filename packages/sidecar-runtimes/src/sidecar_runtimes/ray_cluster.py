@@ -12,12 +12,12 @@ import socket
 import sys
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 from sidecar_core.errors import SidecarError, UsageError
 
+from sidecar_runtimes.bundles import GIB, NodeSize
 from sidecar_runtimes.flight_recorder import read_flights
 from sidecar_runtimes.local import available_cores
 from sidecar_runtimes.shard_queue import WorkerDeath
@@ -25,13 +25,14 @@ from sidecar_runtimes.shard_queue import WorkerDeath
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
-_GIB = 2**30
-_MAX_MEMORY_GB = 1 << 20  # Ray runs what overflows its integers, whatever memory there is
+    from sidecar_runtimes.bundles import Bundle
+
 _LOCAL_OBJECT_STORE_BYTES = 128 * 2**20  # only plans and reports go through it
 _REPORT_PENDING_S = 60.0
 _ANSWER_S = 10.0
 _LOCAL_STARTS = 3
-_MEASURED = re.compile(r"was ([\d.]+ ?GB) ?/ ?([\d.]+ ?GB)")
+_NODE_MEMORY = re.compile(r"was ([\d.]+) ?GB(?: used)? / ([\d.]+) ?GB")
+_WORKER_MEMORY = re.compile(r"actual memory used=([\d.]+) ?GB")
 _QUIET: Mapping[str, str] = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # under `uv run` each worker would install the workspace again
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -42,55 +43,6 @@ _logger = logging.getLogger("sidecar")
 
 class ClusterError(SidecarError, RuntimeError):
     """The cluster cannot hold what the run asks for, or cannot be used."""
-
-
-@dataclass(frozen=True)
-class Bundle:
-    """What one worker reserves on a node.
-
-    Attributes:
-        what: `task` or `actor`, for messages.
-        cpus: cores.
-        memory_gb: memory in GiB, or None to reserve none.
-        flags: the options that decide it, for messages.
-    """
-
-    what: str
-    cpus: int
-    memory_gb: float | None
-    flags: str
-
-    @property
-    def memory_bytes(self) -> int | None:
-        """The memory in bytes."""
-        return None if self.memory_gb is None else int(self.memory_gb * _GIB)
-
-    def ray_options(self) -> dict[str, Any]:
-        """Returns the options for `ray.remote`."""
-        memory = {} if self.memory_bytes is None else {"memory": self.memory_bytes}
-        return {"num_cpus": self.cpus, **memory}
-
-    def __str__(self) -> str:
-        memory = "" if self.memory_gb is None else f" and {self.memory_gb:g} GiB"
-        return f"{self.cpus} CPU{'s' if self.cpus > 1 else ''}{memory}"
-
-
-@dataclass(frozen=True)
-class NodeSize:
-    """What a node offers in all: cores, and the bytes of memory that Ray gives to workers."""
-
-    name: str
-    cpus: float
-    memory_bytes: float
-
-    def holds(self, bundle: Bundle) -> int:
-        """Returns how many such bundles fit on the empty node."""
-        by_cpus = self.cpus / bundle.cpus
-        by_memory = self.memory_bytes / bundle.memory_bytes if bundle.memory_bytes else by_cpus
-        return int(min(by_cpus, by_memory))
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.cpus:g} CPUs, {self.memory_bytes / _GIB:.1f} GiB"
 
 
 def load_ray() -> Any:  # noqa: ANN401 - Ray is optional, and so are its types
@@ -192,7 +144,7 @@ class RayCluster:
         free = self.ray.available_resources()
         return (
             f"each needs {bundle}; free in the whole cluster: {free.get('CPU', 0):g} CPUs, "
-            f"{free.get('memory', 0) / _GIB:.1f} GiB"
+            f"{free.get('memory', 0) / GIB:.1f} GiB"
         )
 
     def elsewhere(self, avoid: frozenset[str]) -> object:
@@ -243,9 +195,10 @@ class RayCluster:
         errors = self.ray.exceptions
         name = type(error).__name__
         if isinstance(error, errors.OutOfMemoryError):
-            measured = _MEASURED.search(str(error))
-            memory = f" when {measured[1]} of the node's {measured[2]} were in use" if measured else ""
-            return WorkerDeath(f"Ray's memory monitor ended it{memory}", name)
+            worker, node = _WORKER_MEMORY.search(str(error)), _NODE_MEMORY.search(str(error))
+            own = f" at {worker[1]} GB" if worker else ""
+            all_of_it = f", with {node[1]} GB of the node's {node[2]} GB in use" if node else ""
+            return WorkerDeath(f"Ray's memory monitor ended it{own}{all_of_it}", name)
         if node_id and not any(node["Alive"] and node["NodeID"] == node_id for node in self.ray.nodes()):
             return WorkerDeath("the node is gone", name, blameless=True)
         if isinstance(error, errors.NodeDiedError) or getattr(error, "preempted", False):
@@ -317,25 +270,6 @@ class PendingWatch:
                 waited_s,
                 self._cluster.missing_for(self._bundle),
             )
-
-
-def checked_bundle(what: str, cpus: int, memory_gb: float | None, *, flags: tuple[str, str]) -> Bundle:
-    """Returns a bundle of which Ray's integers can hold the numbers.
-
-    Args:
-        what: `task` or `actor`.
-        cpus: cores, at least 1.
-        memory_gb: memory in GiB, or None.
-        flags: the names of the two options.
-
-    Raises:
-        UsageError: a number makes no sense.
-    """
-    if cpus < 1:
-        raise UsageError(f"{flags[0]} {cpus}: must be at least 1")
-    if memory_gb is not None and not 0 < memory_gb <= _MAX_MEMORY_GB:
-        raise UsageError(f"{flags[1]} {memory_gb:g}: must be above 0 and at most {_MAX_MEMORY_GB}")
-    return Bundle(what, cpus, memory_gb, " or ".join(flags) if memory_gb is not None else flags[0])
 
 
 def _refuse_silent_host(address: str) -> None:

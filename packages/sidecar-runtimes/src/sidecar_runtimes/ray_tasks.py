@@ -11,7 +11,8 @@ from sidecar_core.errors import SidecarError, StorageError
 
 from sidecar_runtimes.attempts import failed_attempt
 from sidecar_runtimes.base import Runtime
-from sidecar_runtimes.ray_cluster import RayCluster, checked_bundle
+from sidecar_runtimes.bundles import checked_bundle
+from sidecar_runtimes.ray_cluster import RayCluster
 from sidecar_runtimes.shard_queue import ShardQueue
 from sidecar_runtimes.worker_process import WorkerSettings, clean_after_workers, task_process
 
