@@ -18,6 +18,7 @@ from sidecar_core import __version__
 from sidecar_core.align import KeyDigest, first_misaligned
 from sidecar_core.errors import OpError, ShardError, SidecarError, StorageError
 from sidecar_core.footer import FooterInfo
+from sidecar_core.lease import require_leases
 from sidecar_core.op import OpContext
 from sidecar_core.outcome import InvalidCounter, ShardReport
 from sidecar_core.shard_reader import MainShard, ShardBatch
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from sidecar_core.isolation import IsolationPool
     from sidecar_core.op import BaseOp
     from sidecar_core.plan import PlannedOutput, PlannedShard, RunPlan
-    from sidecar_core.storage import Storage
+    from sidecar_core.storage import ObjectInfo, Storage
 
 
 class RunCancelledError(SidecarError):
@@ -80,6 +81,7 @@ def run_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources) -> 
     Raises:
         ShardError: the main shard is unreadable or does not fit the plan; trying again does not help.
         OpError: an op broke its contract.
+        LeaseLostError: the plan is leased, and the run no longer holds the lease of every output.
         StorageError: reading or committing failed.
         RunCancelledError: `resources.cancelled` was set.
     """
@@ -98,10 +100,11 @@ def run_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources) -> 
             for output, writer, counter in zip(plan.outputs, writers, invalid, strict=True)
         ]
         _raise_if_cancelled(resources)
-        committed = [
-            storage.commit_file(path, shard.rel_path, replace=present)
-            for storage, path, present in zip(resources.outputs, files, shard.present, strict=True)
-        ]
+        committed: list[ObjectInfo] = []
+        for storage, path, present in zip(resources.outputs, files, shard.present, strict=True):
+            if plan.leased:
+                require_leases(resources.outputs, plan.run_id)
+            committed.append(storage.commit_file(path, shard.rel_path, replace=present))
     return ShardReport(
         rel_path=shard.rel_path,
         status="done",

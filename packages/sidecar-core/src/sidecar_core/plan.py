@@ -99,6 +99,7 @@ class RunPlan:
         main_schema: the main columns that are read, in reading order, with the plan's types.
         table_schema: the columns after the last op.
         outputs: what is written.
+        leased: whether the run holds the lease of every output, and shards may be committed only while it does.
     """
 
     run_id: str
@@ -106,6 +107,7 @@ class RunPlan:
     main_schema: pa.Schema
     table_schema: pa.Schema
     outputs: tuple[PlannedOutput, ...]
+    leased: bool = False
 
     @property
     def dataset(self) -> Dataset:
@@ -138,6 +140,7 @@ class RunPlan:
             "main_schema": _schema_to_text(self.main_schema),
             "table_schema": _schema_to_text(self.table_schema),
             "outputs": [output.to_json() for output in self.outputs],
+            "leased": self.leased,
         }
 
     @classmethod
@@ -155,6 +158,7 @@ class RunPlan:
             outputs=tuple(
                 PlannedOutput.from_json(output) for output in cast("list[Mapping[str, object]]", values["outputs"])
             ),
+            leased=bool(values.get("leased", False)),
         )
 
     def dataset_document(self) -> dict[str, object]:
@@ -220,7 +224,8 @@ def first_readable_schema(main: Storage, shards: Sequence[ObjectInfo]) -> pa.Sch
     first_error: ShardError | None = None
     for shard in shards:
         try:
-            return open_parquet(main, shard.rel_path).schema_arrow
+            with open_parquet(main, shard.rel_path) as file:
+                return file.schema_arrow
         except ShardError as error:
             first_error = first_error or error
     raise UsageError(f"none of the {len(shards)} shards at {main.prefix} is readable: {first_error}") from first_error
