@@ -69,7 +69,8 @@ class Filter:
         measure: a top-level function of an importable module; returns a value for each field of the struct,
             None where there is none. It runs in an isolated child, and imports what it needs itself.
         version: raised when values change for the same bytes.
-        when_unreadable: what can be said of bytes that cannot be measured, for any bytes; default nothing.
+        when_unreadable: what can be said of bytes that cannot be measured, for any bytes; default nothing. It runs
+            in the parent too, so it must neither decode them nor import an image library.
     """
 
     name: str

@@ -137,7 +137,7 @@ def encoded_images(column: pa.ChunkedArray) -> list[object]:
         if isinstance(array, pa.StructArray):
             array = array.flatten()[array.type.get_field_index("bytes")]
         values = cast("Iterable[pa.BinaryScalar]", array)
-        images.extend(value.as_buffer() if value.is_valid else None for value in values)
+        images.extend(memoryview(value.as_buffer()) if value.is_valid else None for value in values)
     return images
 
 

@@ -149,7 +149,7 @@ def _open(data: bytes) -> tuple[PillowImage | None, str]:
 
     try:
         with ignoring_warnings():
-            return Image.open(io.BytesIO(data), formats=_load_pillow()), ""
+            return Image.open(io.BytesIO(data), formats=load_pillow()), ""
     except MemoryError:
         raise
     except UnidentifiedImageError:  # its text holds an address
@@ -159,7 +159,7 @@ def _open(data: bytes) -> tuple[PillowImage | None, str]:
 
 
 @cache
-def _load_pillow() -> tuple[str, ...]:
+def load_pillow() -> tuple[str, ...]:
     """Loads the plugins of the formats that may be tried, and returns these."""
     from PIL import Image
 

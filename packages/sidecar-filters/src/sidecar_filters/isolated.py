@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, cast
 from sidecar_core.errors import WorkerCallFailed
 from sidecar_core.reasons import Reason
 
-from sidecar_filters.measure import DECODING, MeasureSpec, RowMeasures, RowTask, last_mark, measure_row, without_marks
+from sidecar_filters.measure import (
+    DECODING,
+    MeasureSpec,
+    RowMeasures,
+    RowTask,
+    describe_step,
+    last_mark,
+    measure_row,
+    plain_values,
+    without_marks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +67,20 @@ def measure_rows(
                 found = cast("RowMeasures", answer)
             results[row] = _joined(results[row], found)
         waiting = again
-    return results
+    return [
+        row if image is None else _with_what_any_bytes_give(spec, row, image)
+        for image, row in zip(images, results, strict=True)
+    ]
+
+
+def _with_what_any_bytes_give(spec: MeasureSpec, row: RowMeasures, image: object) -> RowMeasures:
+    """Adds what a filter without values can still say."""
+    still = [each for each in spec.filters if each.name in row.failed and each.when_unreadable is not None]
+    if not still:
+        return row
+    data = image if isinstance(image, bytes) else bytes(memoryview(cast("bytes", image)))
+    found = {each.name: plain_values(each.when_unreadable(data)) for each in still if each.when_unreadable is not None}
+    return _joined(row, RowMeasures(found))
 
 
 def _blame(failure: WorkerCallFailed, filters: tuple[Filter, ...]) -> tuple[RowMeasures, tuple[Filter, ...]]:
@@ -69,8 +92,8 @@ def _blame(failure: WorkerCallFailed, filters: tuple[Filter, ...]) -> tuple[RowM
         lost = tuple(each for each in filters if each.name == step)
     lost = lost or filters
     reason = _REASONS.get(failure.cause, Reason.CRASHED)
-    where = "decoding" if step == DECODING else f"filter {step!r}" if step else "row"
-    detail = f"{where}: {without_marks(failure.detail)}"
+    where = f"{describe_step(step)}: " if step else ""
+    detail = f"{where}{without_marks(failure.detail)}"
     return RowMeasures({}, dict.fromkeys((each.name for each in lost), reason), (detail,)), tuple(
         each for each in filters if each not in lost
     )

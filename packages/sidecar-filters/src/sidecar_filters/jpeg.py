@@ -10,8 +10,9 @@ import struct
 from dataclasses import dataclass, field
 from typing import Final
 
-_SOF: Final = frozenset({0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF})
+SOF_MARKERS: Final = frozenset({0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF})
 _PROGRESSIVE: Final = frozenset({0xC2, 0xC6, 0xCA, 0xCE})
+_LOSSLESS: Final = frozenset({0xC3, 0xC7, 0xCB, 0xCF})
 _HUFFMAN_DCT: Final = frozenset({0xC0, 0xC1, 0xC2})
 _STANDALONE: Final = frozenset({0x01, *range(0xD0, 0xD9)})
 _SOS, _EOI, _DQT, _SOI = 0xDA, 0xD9, 0xDB, 0xD8
@@ -56,6 +57,11 @@ class JpegFile:
     def progressive(self) -> bool:
         """Whether coefficients come in several scans."""
         return self.frame in _PROGRESSIVE
+
+    @property
+    def lossless(self) -> bool:
+        """Whether samples are predicted (T.81, annex H), which common decoders do not read."""
+        return self.frame in _LOSSLESS
 
     @property
     def luminance_table(self) -> tuple[int, ...] | None:
@@ -147,7 +153,7 @@ def _segment(data: bytes, position: int) -> bytes | None:
 
 def _take_header(jpeg: JpegFile, marker: int, body: bytes) -> None:
     """Reads a frame header or quantisation tables; libjpeg uses the first frame, and the last tables before a scan."""
-    if marker in _SOF and not jpeg.frame and len(body) >= 6 and len(body) >= 6 + 3 * body[5]:
+    if marker in SOF_MARKERS and not jpeg.frame and len(body) >= 6 and len(body) >= 6 + 3 * body[5]:
         jpeg.frame = marker
         jpeg.precision, jpeg.height, jpeg.width, count = struct.unpack_from(">BHHB", body)
         jpeg.components = tuple(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from sidecar_core.isolation import native_stderr
 from sidecar_core.reasons import Reason
 
-from sidecar_filters.base import DEFAULT_MAX_PIXELS, Filter, Picture, UnreadableError
+from sidecar_filters.base import DEFAULT_MAX_PIXELS, Filter, Need, Picture, UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,20 @@ class MeasureSpec:
 
     filters: tuple[Filter, ...]
     max_pixels: int = DEFAULT_MAX_PIXELS
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _spec_in_child, (self.filters, self.max_pixels)
+
+
+def _spec_in_child(filters: tuple[Filter, ...], max_pixels: int) -> MeasureSpec:
+    """Unpickles a spec; loads the libraries first, so that they count neither as a row's memory nor as its time."""
+    from sidecar_filters.header import load_pillow
+
+    load_pillow()
+    if any(each.looks_at_pixels or Need.BYTES in each.needs for each in filters):
+        for module in ("decode", "histograms", "pillow_pixels"):
+            import_module(f"sidecar_filters.{module}")
+    return MeasureSpec(filters, max_pixels)
 
 
 class RowTask(NamedTuple):
@@ -58,41 +73,48 @@ class RowMeasures:
 
 
 def measure_row(task: RowTask, spec: MeasureSpec) -> RowMeasures:
-    """Measures one row. Runs in an isolated child, and may not return.
-
-    Raises:
-        MemoryError, cv2.error: memory was short.
-    """
+    """Measures one row. Runs in an isolated child, and may not return."""
     filters = [each for each in spec.filters if each.name in task.names]
-    data = cast("bytes", task.image)
-    picture = Picture(data, max_pixels=spec.max_pixels)
+    picture = Picture(cast("bytes", task.image), max_pixels=spec.max_pixels)
     values: dict[str, dict[str, Value]] = {}
     failed: dict[str, Reason] = {}
     details: dict[str, None] = {}
     for each in filters:
+        if each.name in failed:
+            continue
+        step = DECODING if each.looks_at_pixels else each.name
         try:
-            if each.looks_at_pixels:
-                leave_mark(DECODING)
-                picture.provide(each.needs)
-            leave_mark(each.name)
+            leave_mark(step)
             picture.provide(each.needs)
+            if step == DECODING:
+                step = each.name
+                leave_mark(step)
             values[each.name] = plain_values(each.measure(picture))
-        except MemoryError:
-            raise
         except UnreadableError as error:
             failed[each.name] = error.reason
             details[error.detail] = None
-        except Exception as error:
-            if getattr(error, "code", None) == _NO_MEMORY and type(error).__module__ == "cv2":
-                raise
-            failed[each.name] = Reason.CRASHED
-            details[f"filter {each.name!r} raised {type(error).__name__}: {error}"] = None
-        if each.name in failed and each.when_unreadable is not None:
-            values[each.name] = plain_values(each.when_unreadable(data))
+        except Exception as error:  # noqa: BLE001 - a filter may raise anything, and costs only itself
+            lost = [each.name]
+            if _says_memory_was_short(error):
+                lost = [other.name for other in filters if other.looks_at_pixels] if step == DECODING else lost
+            reason = Reason.OUT_OF_MEMORY if _says_memory_was_short(error) else Reason.CRASHED
+            failed.update(dict.fromkeys(lost, reason))
+            details[f"{describe_step(step)} raised {type(error).__name__}: {error}"] = None
     said = without_marks(native_stderr()) if failed else ""
-    if said and not any(said[-100:] in detail for detail in details):
+    if said:
         details[f"stderr: {said}"] = None
-    return RowMeasures(values, failed, tuple(detail[:_LONGEST_DETAIL] for detail in details))
+    return RowMeasures(values, failed, tuple(detail[-_LONGEST_DETAIL:] for detail in details))
+
+
+def _says_memory_was_short(error: Exception) -> bool:
+    """Whether it is Python's, numpy's, Pillow's or OpenCV's way of saying so, without importing any of them."""
+    is_opencvs = type(error).__module__ == "cv2" and getattr(error, "code", None) == _NO_MEMORY
+    return isinstance(error, MemoryError) or is_opencvs
+
+
+def describe_step(step: str) -> str:
+    """Returns what to call a step in a sentence."""
+    return "decoding" if step == DECODING else f"filter {step!r}"
 
 
 def plain_values(measures: Mapping[str, Any]) -> dict[str, Value]:

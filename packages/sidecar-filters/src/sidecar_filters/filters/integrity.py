@@ -9,6 +9,7 @@ from sidecar_filters.registry import register_filter
 
 if TYPE_CHECKING:
     from sidecar_filters.base import Measures, Picture
+    from sidecar_filters.containers import Container
 
 LONGEST_DETAIL = 500
 
@@ -55,8 +56,11 @@ def measure_integrity(picture: Picture) -> Measures:
     }
 
 
-def _has_no_decoder(container: object) -> bool:
-    return getattr(container, "format", None) in ("HEIF", "JXL")
+def _has_no_decoder(container: Container | None) -> bool:
+    """Whether it is of a kind that nothing here decodes, so that a failure says nothing about the file."""
+    if container is None:
+        return False
+    return container.format in ("HEIF", "JXL") or (container.jpeg is not None and container.jpeg.lossless)
 
 
 INTEGRITY = register_filter(

@@ -73,7 +73,7 @@ def _banding(luma: Image) -> float:
     rows, columns = max(1, height // BAND_BLOCK), max(1, width // BAND_BLOCK)
     tall, wide = min(height, BAND_BLOCK), min(width, BAND_BLOCK)
     blocks = luma[: rows * tall, : columns * wide].reshape(rows, tall, columns, wide)
-    spread = _block_extremes(np.maximum, blocks) - _block_extremes(np.minimum, blocks)
+    spread = _block_extremes(blocks, largest=True) - _block_extremes(blocks, largest=False)
     found = np.flatnonzero(spread >= LEAST_BAND_RANGE)
     # Most blocks have too many levels, and a row or a column of theirs tells; only the others are looked at whole.
     for line in (blocks[:, tall // 2], blocks[..., wide // 2].swapaxes(1, 2)):
@@ -84,13 +84,15 @@ def _banding(luma: Image) -> float:
     return int((levels <= MOST_BAND_LEVELS).sum()) / (rows * columns)
 
 
-def _block_extremes(which: np.ufunc, blocks: Image) -> NDArray[np.int64]:
+def _block_extremes(blocks: Image, *, largest: bool) -> NDArray[np.int64]:
     """Returns each block's largest or smallest level, of (rows, tall, columns, wide) blocks, flat."""
-    lines = which.reduce(blocks, axis=1)
+    import numpy as np
+
+    which = np.maximum if largest else np.minimum
+    lines = blocks.max(axis=1) if largest else blocks.min(axis=1)
     while lines.shape[2] > 1:  # halves at a time: many short rows are slow to reduce
-        half = (lines.shape[2] + 1) // 2
-        lines = which(lines[..., :half], lines[..., -half:])
-    return lines.ravel().astype("int64")
+        lines = which(lines[..., : -(lines.shape[2] // 2)], lines[..., lines.shape[2] // 2 :])
+    return lines.ravel().astype(np.int64)
 
 
 def _fewest_levels(pixels: Image) -> NDArray[np.int64]:

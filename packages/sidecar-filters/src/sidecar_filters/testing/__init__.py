@@ -1,0 +1,1 @@
+"""For tests of filters: a conformance class, drawn pictures, and filters that misbehave."""
