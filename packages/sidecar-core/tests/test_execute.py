@@ -8,8 +8,11 @@ import pytest
 from sidecar_core.align import key_digest
 from sidecar_core.dataset import load_dataset
 from sidecar_core.errors import ConflictError, OpError, ShardError
+from sidecar_core.execute import ShardResources, run_shard
 from sidecar_core.footer import read_footer
+from sidecar_core.isolation import IsolationOptions, IsolationPool
 from sidecar_core.pipeline import OutputSpec, build_pipeline
+from sidecar_core.plan import PlannedShard, plan_run
 from sidecar_core.storage import open_storage
 from sidecar_core.testing.datasets import read_dataset, write_main
 from sidecar_core.testing.engine import run_every_shard
@@ -169,17 +172,41 @@ def test_a_shard_of_another_type_is_cast_or_named(tmp_path, make_pipeline):
         run(make_pipeline([{"type": "measure_bytes"}], extra=""), tmp_path / "second")
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        (pa.array([0.5], pa.float32()), pa.array([1e300], pa.float64()), r"1e\+300"),
+        (
+            pa.array([{"w": 1}], pa.struct([("w", pa.int32())])),
+            pa.array([{"w": 1, "h": 2}], pa.struct([("w", pa.int32()), ("h", pa.int32())])),
+            "'h'",
+        ),
+        (pa.array(["x"]), pa.array([["x"]]), r"list<.*string"),
+    ],
+    ids=["overflow", "field lost", "no cast"],
+)
+def test_a_shard_whose_values_do_not_fit_loses_nothing_in_silence(tmp_path, make_pipeline, first, second, found):
+    (tmp_path / "main").mkdir()
+    for name, values in (("a.parquet", first), ("b.parquet", second)):
+        pq.write_table(pa.table({"image_key": ["k"], "carried": values}), tmp_path / "main" / name)
+    scaffold = "carry_columns: [carried]\nschema_extensions:\n  - {name: caption, type: string}\n"
+    with pytest.raises(ShardError, match=rf"b\.parquet.*'carried'.*{found}"):
+        run(make_pipeline([{"type": "extract_scaffold"}], extra=scaffold), tmp_path)
+    assert list(read_dataset(tmp_path / "out")) == ["a.parquet"]
+
+
 def test_an_output_that_appeared_since_the_plan_is_not_replaced(tmp_path, make_pipeline):
     write_main(tmp_path / "main", {"s.parquet": [b"a"]})
-    pipeline = make_pipeline([{"type": "measure_bytes"}])
-    run(pipeline, tmp_path)
-    before = (tmp_path / "out/s.parquet").read_bytes()
-    storage = open_storage(f"{tmp_path}/out/", pipeline.dataset.storage)
-    other = tmp_path / "other.parquet"
-    other.write_bytes(b"something else")
-    with pytest.raises(ConflictError):
-        storage.commit_file(other, "s.parquet")
-    assert (tmp_path / "out/s.parquet").read_bytes() == before
+    main, output = (open_storage(f"{tmp_path}/{name}/") for name in ("main", "out"))
+    (info,) = main.list_shards()
+    plan = plan_run(make_pipeline([{"type": "measure_bytes"}]), main, [info], {"sidecar": output.prefix})
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/s.parquet").write_bytes(b"of another writer")
+    with IsolationPool(IsolationOptions(workers=1)) as pool:
+        resources = ShardResources(main, (output,), pool, (output.staging_dir(plan.run_id),))
+        with pytest.raises(ConflictError):
+            run_shard(plan, PlannedShard(info, (None,)), resources)
+    assert (tmp_path / "out/s.parquet").read_bytes() == b"of another writer"
 
 
 def test_several_outputs_are_made_from_one_pass(tmp_path, make_pipeline):

@@ -200,7 +200,9 @@ def find_surprises(output: Storage, name: str) -> list[str]:
     column = {"512": "0_26mp_process_reason", "1024": "1_05mp_process_reason"}.get(name, "filter_status")
     found: dict[str, str] = {}
     for info in output.list_shards():
-        for row in open_parquet(output, info.rel_path).read(columns=[KEY_COLUMN, column]).to_pylist():
+        with open_parquet(output, info.rel_path) as file:
+            rows = file.read(columns=[KEY_COLUMN, column]).to_pylist()
+        for row in rows:
             value = row[column]["status"] if column == "filter_status" else row[column]
             found[row[KEY_COLUMN]] = value or "ok"
     surprises: list[str] = []

@@ -46,7 +46,7 @@ class ShardResources:
     Attributes:
         main: the main dataset, read only.
         outputs: one storage per planned output, in the plan's order.
-        isolation: child processes for the ops, or None when no op needs them.
+        isolation: child processes for the ops; they start when an op gives them work.
         staging: one local folder per output, in which shards are written before they are committed.
         side_inputs: what each op declared, by the op's position in the pipeline and the op's name for it.
         cancelled: set when the run must stop; looked at between batches.
@@ -86,8 +86,8 @@ def run_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources) -> 
         RunCancelledError: `resources.cancelled` was set.
     """
     started = time.monotonic()
-    source = MainShard.open(resources.main, shard.main, plan)
     with ExitStack() as scope:
+        source = scope.enter_context(MainShard.open(resources.main, shard.main, plan))
         writers = [
             scope.enter_context(_open_writer(output, folder, shard.rel_path))
             for output, folder in zip(plan.outputs, resources.staging, strict=True)
@@ -146,11 +146,14 @@ def _stream(
             )
             table = _apply_ops(plan, batch.table, context, resources.side_inputs)
             invalid_rows = max((counter.count(table) for counter in invalid), default=0)
+            parts = [_output_table(output, table) for output in plan.outputs]
+            del table  # the main images are not kept until the next batch has been computed
             if writing is not None:
                 writing.result()
-            writing = io.submit(_write, plan, writers, table, end_row_group=batch.ends_row_group)
+            writing = io.submit(_write, writers, parts, end_row_group=batch.ends_row_group)
+            del parts  # nor is what has been written
             if resources.on_rows is not None:
-                resources.on_rows(table.num_rows, invalid_rows)
+                resources.on_rows(batch.table.num_rows, invalid_rows)
         if writing is not None:
             writing.result()
     return digest
@@ -193,10 +196,13 @@ def _check_op_kept_rows(op: BaseOp, key: pa.ChunkedArray, result: pa.Table, key_
         raise OpError(f"{where}: op {op.type_name!r} changed the key of row +{moved} from {before!r} to {after!r}")
 
 
-def _write(plan: RunPlan, writers: list[ShardWriter], table: pa.Table, *, end_row_group: bool) -> None:
-    for output, writer in zip(plan.outputs, writers, strict=True):
-        arrays = [table.column(column) for _, column in output.columns]
-        writer.write(pa.Table.from_arrays(arrays, schema=output.schema), end_row_group=end_row_group)
+def _output_table(output: PlannedOutput, table: pa.Table) -> pa.Table:
+    return pa.Table.from_arrays([table.column(column) for _, column in output.columns], schema=output.schema)
+
+
+def _write(writers: list[ShardWriter], tables: list[pa.Table], *, end_row_group: bool) -> None:
+    for writer, table in zip(writers, tables, strict=True):
+        writer.write(table, end_row_group=end_row_group)
 
 
 def _open_writer(output: PlannedOutput, folder: Path, rel_path: str) -> ShardWriter:
@@ -218,7 +224,7 @@ def _finish(
         fingerprint=output.fingerprint,
         run_id=plan.run_id,
         version=__version__,
-        inputs=(source.version(),),
+        inputs=(source.version,),
         rows=source.num_rows,
         key_digest="",
         key_digest_row_groups=(),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,9 +12,10 @@ import pyarrow.parquet as pq
 
 from sidecar_core.errors import ShardError, StorageError
 from sidecar_core.footer import InputVersion, parquet_footer_digest
+from sidecar_core.safe_cast import CastError, check_castable, safe_cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from sidecar_core.plan import RunPlan
     from sidecar_core.storage import ObjectInfo, Storage
@@ -40,7 +43,7 @@ class ShardBatch:
 
 
 class MainShard:
-    """An open main shard. Use `MainShard.open`."""
+    """An open main shard; made by `MainShard.open`."""
 
     def __init__(self, storage: Storage, info: ObjectInfo, plan: RunPlan, file: pq.ParquetFile) -> None:
         self._storage = storage
@@ -51,18 +54,24 @@ class MainShard:
         self.num_rows: int = file.metadata.num_rows
 
     @classmethod
-    def open(cls, storage: Storage, info: ObjectInfo, plan: RunPlan) -> MainShard:
-        """Opens the shard and checks that it has the columns that the plan reads.
+    @contextmanager
+    def open(cls, storage: Storage, info: ObjectInfo, plan: RunPlan) -> Generator[MainShard]:
+        """Opens the shard for a `with` block and checks that it has the columns that the plan reads.
 
         Raises:
-            ShardError: it is not a Parquet file, or lacks a column.
+            ShardError: it is not a Parquet file, lacks a column, or has one of a type that does not fit the plan's.
         """
-        file = open_parquet(storage, info.rel_path)
-        missing = [field.name for field in plan.main_schema if field.name not in file.schema_arrow.names]
-        if missing:
-            message = f"{storage.prefix}{info.rel_path}: no column {missing[0]!r}"
-            raise ShardError(message, "columns " + ", ".join(file.schema_arrow.names))
-        return cls(storage, info, plan, file)
+        with open_parquet(storage, info.rel_path) as file:
+            schema, uri = file.schema_arrow, storage.uri(info.rel_path)
+            for field in plan.main_schema:
+                if field.name not in schema.names:
+                    raise ShardError(f"{uri}: no column {field.name!r}", "columns " + ", ".join(schema.names))
+                try:
+                    check_castable(schema.field(field.name).type, field.type)
+                except ValueError as error:
+                    message = f"{uri}: column {field.name!r} is not as in the dataset's first shard: {error}"
+                    raise ShardError(message, str(field.type)) from error
+            yield cls(storage, info, plan, file)
 
     def batches(self) -> Iterator[ShardBatch]:
         """Yields the shard's rows in order; batches never cross a row group of the main shard.
@@ -88,8 +97,9 @@ class MainShard:
         if first_row != self.num_rows:
             raise ShardError(f"{self._uri}: {first_row} rows read where its footer says {self.num_rows}")
 
+    @cached_property
     def version(self) -> InputVersion:
-        """Returns which version of the main shard this is, for the footers of what is made from it."""
+        """Which version of the main shard this is, for the footers of what is made from it."""
         return InputVersion(
             kind="main",
             uri=self._uri,
@@ -107,7 +117,7 @@ class MainShard:
 
     @property
     def _uri(self) -> str:
-        return f"{self._storage.prefix}{self.rel_path}"
+        return self._storage.uri(self.rel_path)
 
     def _read(self, group: int, max_rows: int) -> Iterator[pa.RecordBatch]:
         names = self._plan.main_schema.names
@@ -126,30 +136,35 @@ class MainShard:
         for field in self._plan.main_schema:
             column = table.column(field.name)
             try:
-                columns.append(column if column.type == field.type else column.cast(field.type))
-            except pa.ArrowInvalid as error:
+                columns.append(safe_cast(column, field.type))
+            except CastError as error:
                 message = (
-                    f"{self._uri} rows {first_row}-{first_row + table.num_rows - 1}: column {field.name!r} is "
-                    f"{column.type} and does not fit the {field.type} of the dataset's first shard: {error}"
+                    f"{self._uri} row {first_row + error.row}: column {field.name!r} is {column.type}, and "
+                    f"{error.message}, its type in the dataset's first shard"
                 )
                 raise ShardError(message) from error
         return pa.Table.from_arrays(columns, schema=self._plan.main_schema)
 
 
-def open_parquet(storage: Storage, rel_path: str) -> pq.ParquetFile:
-    """Opens a shard for reading with bounded buffers.
+@contextmanager
+def open_parquet(storage: Storage, rel_path: str) -> Generator[pq.ParquetFile]:
+    """Opens a shard for a `with` block, with bounded buffers.
 
     Raises:
         ShardError: the file is empty, has no Parquet footer, or is damaged.
+        StorageError: it could not be read.
     """
-    handle = storage.open_input(rel_path)
-    try:
-        return pq.ParquetFile(handle, pre_buffer=False, buffer_size=_READ_BUFFER_BYTES, page_checksum_verification=True)
-    except (pa.ArrowInvalid, OSError) as error:
-        if _is_storage_failure(error):
-            raise
-        message = f"{storage.prefix}{rel_path}: not a readable Parquet file: {str(error).strip()}"
-        raise ShardError(message, "a complete Parquet file") from error
+    with storage.open_input(rel_path) as handle:
+        try:
+            file = pq.ParquetFile(
+                handle, pre_buffer=False, buffer_size=_READ_BUFFER_BYTES, page_checksum_verification=True
+            )
+        except (pa.ArrowInvalid, OSError) as error:
+            if _is_storage_failure(error):
+                raise
+            message = f"{storage.uri(rel_path)}: not a readable Parquet file: {str(error).strip()}"
+            raise ShardError(message, "a complete Parquet file") from error
+        yield file
 
 
 def _is_storage_failure(error: Exception) -> bool:
