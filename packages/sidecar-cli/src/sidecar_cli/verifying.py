@@ -44,7 +44,7 @@ def verify_pipeline(path: Path, options: Mapping[str, Any]) -> dict[str, VerifyR
         name: choice.configured if choice.chosen_by == "new" else choice.prefix for name, choice in choices.items()
     }
     main = open_storage(pipeline.dataset.main_prefix, pipeline.dataset.storage)
-    shards = main.list_shards(options["input_subprefix"])
+    shards = main.list_shards(options["input_subprefix"], missing_ok=True)
     plan = plan_run(pipeline, main, shards, prefixes)
     return {
         output.name: verify_dataset(

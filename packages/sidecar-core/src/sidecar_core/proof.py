@@ -5,22 +5,52 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sidecar_core.align import KeyDigest, assert_alignment
-from sidecar_core.errors import AlignmentError, ShardError, StorageError
-from sidecar_core.footer import read_footer
+from sidecar_core import __version__
+from sidecar_core.align import assert_alignment, key_digest
+from sidecar_core.errors import AlignmentError, ShardError, StorageError, UsageError
+from sidecar_core.footer import FooterInfo
 from sidecar_core.shard_reader import open_parquet
+from sidecar_core.storage import RUN_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Generator, Iterable, Sequence
+    from typing import Protocol
+
+    import pyarrow.parquet as pq
 
     from sidecar_core.storage import ObjectInfo, Storage
 
-RUN_FOLDER = "_sidecar"
+    class VerifierReport(Protocol):
+        """What every verifier finds out, and its receipt says."""
+
+        @property
+        def ok(self) -> bool: ...
+        @property
+        def main_prefix(self) -> str: ...
+        @property
+        def output_prefix(self) -> str: ...
+        @property
+        def main_shards(self) -> int: ...
+        @property
+        def checked_shards(self) -> int: ...
+        @property
+        def all_shards(self) -> bool: ...
+        @property
+        def rows(self) -> int: ...
+        @property
+        def checked_rows(self) -> int: ...
+        @property
+        def seed(self) -> int: ...
+
+
+_PROBLEMS_KEPT = 20
 
 
 @dataclass(frozen=True)
@@ -53,8 +83,14 @@ class Listings:
 
 
 def compare_listings(main: Storage, output: Storage, *, subprefix: str = "") -> Listings:
-    """Lists both datasets below `subprefix` and returns what each lacks."""
-    main_shards = tuple(main.list_shards(subprefix))
+    """Lists both datasets below `subprefix` and returns what each lacks.
+
+    Raises:
+        UsageError: the main dataset has no shards there.
+    """
+    main_shards = tuple(main.list_shards(subprefix, missing_ok=True))
+    if not main_shards:
+        raise UsageError(f"no shards at {main.prefix}{subprefix}", fix="check main_prefix")
     output_shards = tuple(output.list_shards(subprefix, missing_ok=True))
     main_paths = {info.rel_path for info in main_shards}
     output_paths = {info.rel_path for info in output_shards}
@@ -74,8 +110,9 @@ def choose_shards(rel_paths: Sequence[str], sample: int | None, *, seed: int) ->
     return sorted(random.Random(seed).sample(list(rel_paths), sample))
 
 
-def prove_keys(main: Storage, output: Storage, rel_path: str, key_column: str) -> int:
-    """Proves that a shard of the output has the main shard's keys, row by row; returns its rows.
+@contextmanager
+def proven_shard(main: Storage, output: Storage, rel_path: str, key_column: str) -> Generator[pq.ParquetFile]:
+    """Proves that a shard of the output has the main shard's keys, row by row, and opens it for a `with` block.
 
     Reads both key columns, and holds the footer's digest against both when sidecar wrote the file.
 
@@ -83,38 +120,40 @@ def prove_keys(main: Storage, output: Storage, rel_path: str, key_column: str) -
         AlignmentError: other row count, another key in some row, or a footer that does not match.
         ShardError: one of the files is unreadable or lacks the key column.
     """
-    main_keys = read_key_column(main, rel_path, key_column)
-    output_keys = read_key_column(output, rel_path, key_column)
-    try:
-        assert_alignment(main_keys, output_keys, key_column)
-    except AlignmentError as error:
-        raise AlignmentError(f"{rel_path}: {error.message}") from error
-    footer = read_footer(output, rel_path)
-    if footer is not None:
-        digest = KeyDigest()
-        digest.update(main_keys.column(key_column))
-        if footer.key_digest != digest.hexdigest() or footer.rows != main_keys.num_rows:
-            raise AlignmentError(f"{rel_path}: the footer's key digest is not that of the keys")
-    return main_keys.num_rows
+    with open_parquet(main, rel_path) as file:
+        main_keys = _key_column(file, main.uri(rel_path), key_column)
+    with open_parquet(output, rel_path) as file:
+        output_keys = _key_column(file, output.uri(rel_path), key_column)
+        try:
+            assert_alignment(main_keys, output_keys, key_column)
+        except AlignmentError as error:
+            raise AlignmentError(f"{rel_path}: {error.message}") from error
+        try:
+            footer = FooterInfo.from_metadata(file.metadata.metadata)
+        except ValueError as error:
+            raise ShardError(f"{output.uri(rel_path)}: {error}", "a footer as sidecar writes it") from error
+        keys = main_keys.column(key_column)
+        if footer is not None and (footer.rows, footer.key_digest) != (len(keys), key_digest(keys)):
+            raise AlignmentError(
+                f"{rel_path}: the keys of {output.uri(rel_path)} are not those that its footer tells",
+                f"{footer.rows} rows with the digest {footer.key_digest}",
+                "make the shard again",
+            )
+        yield file
 
 
-def read_key_column(storage: Storage, rel_path: str, key_column: str) -> pa.Table:
-    """Returns the key column of a shard as a table of one column.
-
-    Raises:
-        ShardError: the file is unreadable or has no such column.
-    """
-    file = open_parquet(storage, rel_path)
-    if key_column not in file.schema_arrow.names:
-        message = f"{storage.prefix}{rel_path}: no key column {key_column!r}"
-        raise ShardError(message, "columns " + ", ".join(file.schema_arrow.names))
+def _key_column(file: pq.ParquetFile, uri: str, key_column: str) -> pa.Table:
+    """Returns the key column as a table of one column."""
+    names = file.schema_arrow.names
+    if key_column not in names:
+        raise ShardError(f"{uri}: no key column {key_column!r}", "columns " + ", ".join(names))
     schema = pa.schema([file.schema_arrow.field(key_column)])
     try:
         return pa.Table.from_batches(file.iter_batches(columns=[key_column]), schema=schema)
     except StorageError:
         raise
     except (pa.ArrowInvalid, OSError) as error:
-        raise ShardError(f"{storage.prefix}{rel_path}: unreadable key column: {str(error).strip()}") from error
+        raise ShardError(f"{uri}: unreadable key column: {str(error).strip()}") from error
 
 
 @dataclass(frozen=True)
@@ -166,11 +205,37 @@ def listing_digest(shards: Iterable[ObjectInfo]) -> str:
     return digest.hexdigest()
 
 
-def write_receipt(output: Storage, receipt: Receipt) -> str:
-    """Writes the receipt into the run folder; returns its path below the output prefix."""
-    rel_path = f"{RUN_FOLDER}/{receipt.verifier}.json"
-    output.write_bytes(rel_path, json.dumps(asdict(receipt), indent=2, ensure_ascii=False).encode())
-    return rel_path
+def write_receipt(
+    output: Storage, verifier: str, report: VerifierReport, listings: Listings, *, problems: Sequence[str]
+) -> Receipt:
+    """Writes what a verifier found into the run folder of the dataset that it looked at; returns the receipt.
+
+    Args:
+        output: that dataset.
+        verifier: `verify` or `verify-resized`.
+        report: what was found.
+        listings: as they were when the verifier began.
+        problems: what is wrong, one sentence each; the receipt keeps the first.
+    """
+    receipt = Receipt(
+        verifier=verifier,
+        passed=report.ok,
+        output_prefix=report.output_prefix,
+        main_prefix=report.main_prefix,
+        shards=report.main_shards,
+        checked_shards=report.checked_shards,
+        all_shards=report.all_shards,
+        rows=report.rows,
+        checked_rows=report.checked_rows,
+        seed=report.seed,
+        listing_digest=listing_digest(listings.output),
+        problems=tuple(problems[:_PROBLEMS_KEPT]),
+        sidecar_version=__version__,
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    text = json.dumps(asdict(receipt), indent=2, ensure_ascii=False)
+    output.write_bytes(f"{RUN_FOLDER}/{verifier}.json", text.encode())
+    return receipt
 
 
 def read_receipt(output: Storage, verifier: str) -> Receipt | None:

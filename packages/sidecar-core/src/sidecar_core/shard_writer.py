@@ -52,9 +52,9 @@ class ShardWriter:
     Only `close` makes a Parquet file of it. Used as a context manager, the file is removed when the
     block raises or ends without `close`: a shorter file that looks whole never stays.
 
-    Image columns are stored as they are, without compression, dictionary and statistics; all others
-    with zstd and dictionaries. Pages carry checksums. No column's chunks are ever put together, so
-    that more than 2 GiB in a shard, or in one table, is fine.
+    Image columns are stored as they are, without compression and dictionary; all others with zstd and
+    dictionaries. Row groups carry the null count of every column, pages carry checksums. No column's
+    chunks are ever put together, so that more than 2 GiB in a shard, or in one table, is fine.
 
     Args:
         path: the local file to write; its folder exists.
@@ -280,7 +280,6 @@ def _open_parquet_writer(sink: pa.NativeFile, schema: pa.Schema, image_columns: 
         schema,
         compression={path: "none" if path in images else "zstd" for path, _ in leaves},
         use_dictionary=others,
-        write_statistics=others,
         write_page_checksum=True,
         write_page_index=True,
     )

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sidecar_core.errors import AlignmentError, ShardError, StorageError, WorkerCallFailed
-from sidecar_core.proof import prove_keys
-from sidecar_core.shard_reader import open_parquet
+from sidecar_core.proof import proven_shard
 
 from sidecar_resize.audit import default_audit_prefix
 from sidecar_resize.audit_columns import AUDIT_NAMES, audit_fields
@@ -145,14 +144,14 @@ class ShardChecks:
         """Returns what is in a shard and what is wrong with it; raises nothing for a bad shard."""
         findings = ShardFindings()
         try:
-            findings.rows = prove_keys(self.main, self.output, rel_path, self.columns.key)
-            file = open_parquet(self.output, rel_path)
-            findings.schema = file.schema_arrow.remove_metadata()
-            prefix = self.columns.audit_prefix or find_audit_prefix(findings.schema)
-            wrong = list(self._schema_problems(findings.schema, prefix))
-            findings.problems += [ResizedProblem(rel_path, None, "schema", f"{rel_path}: {said}") for said in wrong]
-            if not wrong:
-                self._check_rows(file, rel_path, prefix, findings, self._choose_rows(findings.rows, rel_path))
+            with proven_shard(self.main, self.output, rel_path, self.columns.key) as file:
+                findings.rows = file.metadata.num_rows
+                findings.schema = file.schema_arrow.remove_metadata()
+                prefix = self.columns.audit_prefix or find_audit_prefix(findings.schema)
+                wrong = list(self._schema_problems(findings.schema, prefix))
+                findings.problems += [ResizedProblem(rel_path, None, "schema", f"{rel_path}: {said}") for said in wrong]
+                if not wrong:
+                    self._check_rows(file, rel_path, prefix, findings, self._choose_rows(findings.rows, rel_path))
         except AlignmentError as error:
             findings.problems.append(ResizedProblem(rel_path, None, "misaligned", error.message))
         except (ShardError, StorageError, OSError, pa.ArrowInvalid) as error:

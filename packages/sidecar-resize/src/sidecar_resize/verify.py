@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from sidecar_core import __version__
-from sidecar_core.errors import UsageError
-from sidecar_core.proof import Receipt, choose_shards, compare_listings, listing_digest, write_receipt
+from sidecar_core.proof import choose_shards, compare_listings, write_receipt
 
 from sidecar_resize.shard_checks import EXAMPLES, InvalidExample, ResizedProblem, Sample, ShardChecks, ShardFindings
 
@@ -48,7 +45,6 @@ class VerifyResizedReport:
         examples: a few invalid rows of each reason.
         problems: what is wrong, in the order of shards.
         seed: the seed of the sample.
-        listing_digest: of the resized dataset's paths, sizes and versions.
     """
 
     main_prefix: str
@@ -66,7 +62,6 @@ class VerifyResizedReport:
     examples: dict[str, tuple[InvalidExample, ...]]
     problems: tuple[ResizedProblem, ...]
     seed: int
-    listing_digest: str
 
     @property
     def ok(self) -> bool:
@@ -104,8 +99,6 @@ def verify_resized(
         UsageError: the main dataset has no shards.
     """
     listings = compare_listings(main, output, subprefix=subprefix)
-    if not listings.main:
-        raise UsageError(f"no shards at {main.prefix}{subprefix}", fix="check main_prefix")
     sample = sample or Sample()
     chosen = choose_shards(listings.shared, sample.shards, seed=sample.seed)
     checks = ShardChecks(main, output, columns, rules, isolation, sample)
@@ -113,28 +106,8 @@ def verify_resized(
         findings = dict(zip(chosen, readers.map(checks.run, chosen), strict=True))
     report = _report(listings, findings, main=main, output=output, seed=sample.seed)
     if leave_receipt and listings.output:
-        write_receipt(output, resized_receipt(report))
+        write_receipt(output, VERIFIER, report, listings, problems=[problem.message for problem in report.problems])
     return report
-
-
-def resized_receipt(report: VerifyResizedReport) -> Receipt:
-    """Returns the receipt of a report, as `verify-resized.json` holds it."""
-    return Receipt(
-        verifier=VERIFIER,
-        passed=report.ok,
-        output_prefix=report.output_prefix,
-        main_prefix=report.main_prefix,
-        shards=report.main_shards,
-        checked_shards=report.checked_shards,
-        all_shards=report.all_shards,
-        rows=report.rows,
-        checked_rows=report.checked_rows,
-        seed=report.seed,
-        listing_digest=report.listing_digest,
-        problems=tuple(problem.message for problem in report.problems[:20]),
-        sidecar_version=__version__,
-        written=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
 
 
 def _listing_problems(listings: Listings) -> Iterator[ResizedProblem]:
@@ -178,5 +151,4 @@ def _report(
         examples={reason: tuple(rows) for reason, rows in examples.items()},
         problems=tuple(problems),
         seed=seed,
-        listing_digest=listing_digest(listings.output),
     )

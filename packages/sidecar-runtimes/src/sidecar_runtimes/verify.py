@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from sidecar_core import __version__
-from sidecar_core.errors import AlignmentError, ShardError, StorageError, UsageError
-from sidecar_core.proof import Receipt, choose_shards, compare_listings, listing_digest, prove_keys, write_receipt
-from sidecar_core.shard_reader import open_parquet
+from sidecar_core.errors import AlignmentError, ShardError, StorageError
+from sidecar_core.proof import choose_shards, compare_listings, proven_shard, write_receipt
 from sidecar_core.types import null_rows
 
 if TYPE_CHECKING:
@@ -25,6 +22,7 @@ if TYPE_CHECKING:
 
 _PARALLEL_SHARDS = 50
 _READ_ROWS = 16_384
+_READ_BINARY_ROWS = 64  # of a column that may hold pictures, in each of the parallel shards
 
 
 @dataclass(frozen=True)
@@ -103,6 +101,11 @@ class VerifyReport:
         """Whether nothing is wrong."""
         return not self.problems
 
+    @property
+    def checked_rows(self) -> int:
+        """Rows whose content was looked at: all those of the checked shards."""
+        return self.rows
+
 
 @dataclass(frozen=True)
 class _ShardFindings:
@@ -137,8 +140,6 @@ def verify_dataset(
         UsageError: the main dataset has no shards.
     """
     listings = compare_listings(main, output, subprefix=subprefix)
-    if not listings.main:
-        raise UsageError(f"no shards at {main.prefix}{subprefix}", fix="check main_prefix")
     chosen = choose_shards(listings.shared, sample, seed=seed)
     check = partial(_check_shard, main, output, key_column)
     with ThreadPoolExecutor(_PARALLEL_SHARDS, thread_name_prefix="sidecar-verify") as readers:
@@ -173,16 +174,16 @@ def verify_dataset(
         seed=seed,
     )
     if listings.output:
-        write_receipt(output, _receipt(report, listings))
+        write_receipt(output, "verify", report, listings, problems=[problem.message for problem in report.problems])
     return report
 
 
 def _check_shard(main: Storage, output: Storage, key_column: str, rel_path: str) -> _ShardFindings:
     try:
-        rows = prove_keys(main, output, rel_path, key_column)
-        file = open_parquet(output, rel_path)
-        schema = file.schema_arrow.remove_metadata()
-        columns = {field.name: _column_stats(file, field) for field in schema if field.name != key_column}
+        with proven_shard(main, output, rel_path, key_column) as file:
+            rows = file.metadata.num_rows
+            schema = file.schema_arrow.remove_metadata()
+            columns = {field.name: _column_stats(file, field) for field in schema if field.name != key_column}
     except AlignmentError as error:
         return _ShardFindings(problems=(ShardProblem(rel_path, "misaligned", error.message),))
     except (ShardError, StorageError, OSError, pa.ArrowInvalid) as error:
@@ -191,13 +192,14 @@ def _check_shard(main: Storage, output: Storage, key_column: str, rel_path: str)
 
 
 def _column_stats(file: pq.ParquetFile, column: pa.Field) -> ColumnStats:
-    """Counts nulls and NaN of a column; bytes are not read, their nulls are in the footer."""
-    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+    """Counts nulls and NaN of a column; bytes are not read when their nulls are in the footer."""
+    is_binary = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
+    if is_binary:
         counted = _null_count_from_footer(file.metadata, column.name)
         if counted is not None:
             return ColumnStats(file.metadata.num_rows, counted, 0)
     stats = ColumnStats()
-    for batch in file.iter_batches(batch_size=_READ_ROWS, columns=[column.name]):
+    for batch in file.iter_batches(_READ_BINARY_ROWS if is_binary else _READ_ROWS, columns=[column.name]):
         values = batch.column(0)
         nan = [_not_finite(leaf) for leaf in _float_leaves(values)]
         stats.add(
@@ -254,22 +256,3 @@ def _schema_problems(rel_path: str, found: pa.Schema, expected: pa.Schema) -> It
     for have, want in zip(found, expected, strict=True):
         if have.type != want.type:
             yield ShardProblem(rel_path, "schema", f"{rel_path}: column {have.name!r} is {have.type}, not {want.type}")
-
-
-def _receipt(report: VerifyReport, listings: Listings) -> Receipt:
-    return Receipt(
-        verifier="verify",
-        passed=report.ok,
-        output_prefix=report.output_prefix,
-        main_prefix=report.main_prefix,
-        shards=report.main_shards,
-        checked_shards=report.checked_shards,
-        all_shards=report.all_shards,
-        rows=report.rows,
-        checked_rows=report.rows,
-        seed=report.seed,
-        listing_digest=listing_digest(listings.output),
-        problems=tuple(problem.message for problem in report.problems[:20]),
-        sidecar_version=__version__,
-        written=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
