@@ -50,7 +50,7 @@ class ShardResources:
         staging: one local folder per output, in which shards are written before they are committed.
         side_inputs: what each op declared, by the op's position in the pipeline and the op's name for it.
         cancelled: set when the run must stop; looked at between batches.
-        on_rows: called after each batch with the number of rows and of invalid rows among them.
+        on_rows: called after each batch with its rows, and the invalid ones of the output that has most of them.
         logger: for messages to the person who runs this.
     """
 

@@ -52,33 +52,38 @@ class InvalidCounter:
 
     Args:
         reason_columns: per judged output column, the table column (or `column.child`) with its reasons.
+
+    Attributes:
+        by_column: per judged column, its invalid rows by reason.
+        counts: rows by reason; one that is invalid in several columns counts once, by the first's reason.
     """
 
     def __init__(self, reason_columns: Mapping[str, str]) -> None:
         self._reason_columns = dict(reason_columns)
-        self.by_column: dict[str, dict[str, int]] = {column: {} for column in self._reason_columns}
-
-    @property
-    def counts(self) -> Counter[str]:
-        """Rows by reason, over all judged columns."""
-        total: Counter[str] = Counter()
-        for reasons in self.by_column.values():
-            total.update(reasons)
-        return total
+        self.by_column: dict[str, Counter[str]] = {column: Counter() for column in self._reason_columns}
+        self.counts: Counter[str] = Counter()
 
     def count(self, table: pa.Table) -> int:
-        """Adds a batch; returns the invalid rows of its worst column."""
-        worst = 0
+        """Adds a batch; returns its rows that are invalid in any judged column."""
+        found = {path: _reasons_at(table, path) for path in dict.fromkeys(self._reason_columns.values())}
         for column, path in self._reason_columns.items():
-            reasons = self.by_column[column]
-            found = 0
-            values, counts = pc.value_counts(_column_at(table, path)).flatten()
-            for reason, count in zip(values.to_pylist(), cast("list[int]", counts.to_pylist()), strict=True):
-                if reason not in (None, "ok"):
-                    reasons[reason] = reasons.get(reason, 0) + count
-                    found += count
-            worst = max(worst, found)
-        return worst
+            self.by_column[column].update(_count_values(found[path]))
+        if not found:
+            return 0
+        batch = _count_values(pc.coalesce(*found.values()))
+        self.counts.update(batch)
+        return batch.total()
+
+
+def _count_values(reasons: pa.ChunkedArray) -> Counter[str]:
+    values, counts = pc.value_counts(reasons.drop_null()).flatten()
+    return Counter(dict(zip(cast("list[str]", values.to_pylist()), cast("list[int]", counts.to_pylist()), strict=True)))
+
+
+def _reasons_at(table: pa.Table, path: str) -> pa.ChunkedArray:
+    """Returns each row's reason at a dotted path, null for a valid row."""
+    column = _column_at(table, path)
+    return pc.if_else(pc.equal(column, pa.scalar("ok")), pa.scalar(None, column.type), column)
 
 
 def _column_at(table: pa.Table, path: str) -> pa.ChunkedArray:
