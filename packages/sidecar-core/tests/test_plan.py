@@ -3,11 +3,12 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sidecar_core.dataset import load_dataset
-from sidecar_core.errors import ConfigError, UsageError
+from sidecar_core.errors import ConfigError, ShardError, StorageNotFoundError, UsageError
 from sidecar_core.pipeline import OutputSpec, build_pipeline
-from sidecar_core.plan import RunPlan, new_run_id, plan_run
+from sidecar_core.plan import RunPlan, new_run_id, plan_run, source_schema
 from sidecar_core.storage import open_storage
 from sidecar_core.testing.datasets import write_main
 
@@ -19,6 +20,7 @@ key_column: image_key
 image_column: image
 storage: {region: eu-north-1, profile: somebody}
 """
+PLUGINS = ("sidecar_core.testing.ops", "sidecar_core.testing.toy_ops")
 EXTENSIONS = """\
 schema_extensions:
   - {name: note, type: string}
@@ -35,7 +37,7 @@ def dataset(tmp_path, request):
 @pytest.fixture
 def make_plan(dataset, tmp_path):
     def make(operations=({"type": "measure_bytes", "row_timeout_s": 7},), outputs=None):
-        pipeline = build_pipeline(dataset, operations, outputs=outputs, plugins=("sidecar_core.testing.ops",))
+        pipeline = build_pipeline(dataset, operations, outputs=outputs, plugins=PLUGINS)
         main = open_storage(dataset.main_prefix, dataset.storage)
         prefixes = {output.name: f"{tmp_path}/{output.name}/" for output in pipeline.outputs}
         return plan_run(pipeline, main, main.list_shards(), prefixes)
@@ -109,13 +111,46 @@ def test_documents_are_json_with_parameters_and_text(make_plan):
     assert dataset["key_column"] == "image_key"
     assert dataset["text"] == DATASET
     assert pipeline["operations"] == [{"type": "measure_bytes", "row_timeout_s": 7.0}]
-    assert pipeline["plugins"] == ["sidecar_core.testing.ops"]
+    assert pipeline["plugins"] == list(PLUGINS)
 
 
 def test_who_makes_a_column(make_plan):
     plan = make_plan()
     assert "measure_bytes" in plan.producer("byte_length")
     assert plan.producer("image_key") is None
+
+
+def test_a_siblings_columns_are_those_of_its_first_readable_shard(make_plan, tmp_path):
+    sibling = tmp_path / "sibling"
+    sibling.mkdir()
+    (sibling / "a.parquet").write_bytes(b"damaged")
+    pq.write_table(pa.table({"image_key": ["k"], "score": pa.array([1], pa.int8())}), sibling / "b.parquet")
+    plan = make_plan([{"type": "toy_merge", "source_prefix": str(sibling)}])
+    assert plan.outputs[0].schema.names == ["image_key", "score"]
+    assert plan.table_schema.field("score").type == pa.int8()
+    assert through_json(plan).outputs == plan.outputs
+    assert plan.producer("score") == "operations[0] (toy_merge)"
+    assert plan.producer("image_key") is None
+
+
+def test_a_sibling_that_is_not_there_is_named(make_plan, tmp_path):
+    with pytest.raises(StorageNotFoundError, match="no-such-sibling"):
+        make_plan([{"type": "toy_merge", "source_prefix": f"{tmp_path}/no-such-sibling/"}])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match=r"operations\[0\].*no shards at .*/empty/"):
+        make_plan([{"type": "toy_merge", "source_prefix": f"{tmp_path}/empty/"}])
+
+
+def test_a_source_is_a_file_or_a_prefix_whatever_its_name(tmp_path):
+    table = pa.table({"a": [1]})
+    pq.write_table(table, tmp_path / "one.parquet")
+    (tmp_path / "folder.parquet").mkdir()
+    pq.write_table(table, tmp_path / "folder.parquet/part.parquet")
+    (tmp_path / "bad.parquet").write_bytes(b"bad")
+    for source in ("one.parquet", "folder.parquet", "folder.parquet/"):
+        assert source_schema(f"{tmp_path}/{source}").equals(table.schema)
+    with pytest.raises(ShardError, match=r"bad\.parquet"):
+        source_schema(f"{tmp_path}/bad.parquet")
 
 
 def test_no_shards_is_an_error(dataset, tmp_path):

@@ -82,11 +82,14 @@ class CheckedColumns:
         return {output.name: output for output in self.outputs}[name]
 
     def producer(self, column: str) -> str | None:
-        """Returns the last op that makes a table column, as `operations[1] (resize_image)`; None for main columns."""
-        for step in reversed(self.steps):
-            if column in step.makes:
-                return f"operations[{step.index}] ({step.op.type_name})"
-        return None
+        """Returns the last op that makes a table column, as `operations[1] (resize_image)`; None for main columns.
+
+        Offline, a column that is in no op's schema is taken to be of the last one with open names.
+        """
+        step = next((step for step in reversed(self.steps) if column in step.makes), None)
+        if step is None and column not in self.main_columns:
+            step = next((step for step in reversed(self.steps) if step.open_names), None)
+        return _who(step) if step is not None else None
 
 
 def check_columns(
@@ -100,7 +103,7 @@ def check_columns(
     Args:
         pipeline: a loaded pipeline.
         main_schema: schema of the main dataset, or None offline, when its types stay open.
-        source_schema: returns the schema of a sibling or source by its prefix; None offline.
+        source_schema: returns the schema of a sibling or source, by its prefix or path; None offline.
 
     Raises:
         ConfigError: with every problem, each at its place in the pipeline's YAML.

@@ -6,6 +6,7 @@ import base64
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
@@ -13,11 +14,12 @@ import pyarrow as pa
 from sidecar_core.errors import ShardError, UsageError
 from sidecar_core.pipeline import Pipeline, check_columns, output_fingerprint
 from sidecar_core.shard_reader import open_parquet
+from sidecar_core.storage import is_shard_path, open_storage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sidecar_core.dataset import Dataset
+    from sidecar_core.dataset import Dataset, StorageOptions
     from sidecar_core.op import BaseOp
     from sidecar_core.pipeline import CheckedColumns
     from sidecar_core.storage import ObjectInfo, Storage
@@ -170,7 +172,7 @@ class RunPlan:
         return {key: value for key, value in self.pipeline.to_json().items() if key != "dataset"}
 
     def producer(self, column: str) -> str | None:
-        """Returns the last op that makes a table column, as `operations[1] (resize_image)`; None for main columns."""
+        """Returns the last op that makes a table column, or may; see `CheckedColumns.producer`."""
         return check_columns(self.pipeline, self.main_schema).producer(column)
 
 
@@ -182,7 +184,9 @@ def plan_run(
     *,
     now: datetime | None = None,
 ) -> RunPlan:
-    """Binds a pipeline to the schema of the dataset's first readable shard.
+    """Binds a pipeline to the types that only storage knows: those of the main dataset, siblings and sources.
+
+    Of each, the footer of the first readable shard is read, and nothing else.
 
     Args:
         pipeline: a loaded pipeline.
@@ -193,10 +197,12 @@ def plan_run(
 
     Raises:
         UsageError: there are no shards, or none is readable.
-        ConfigError: the columns of the main dataset do not fit the pipeline.
+        ConfigError: the columns of the main dataset, or of what an op reads besides, do not fit the pipeline.
+        StorageError: what an op reads besides is not there, or cannot be read.
     """
     main_schema = first_readable_schema(main, shards)
-    checked = check_columns(pipeline, main_schema)
+    known_sources = cache(partial(source_schema, options=pipeline.dataset.storage))  # asked again for each main column
+    checked = check_columns(pipeline, main_schema, source_schema=known_sources)
     reads = pa.schema([main_schema.field(name).remove_metadata() for name in checked.main_columns])
     return RunPlan(
         run_id=new_run_id(now),
@@ -209,8 +215,35 @@ def plan_run(
     )
 
 
-def first_readable_schema(main: Storage, shards: Sequence[ObjectInfo]) -> pa.Schema:
+def source_schema(source: str, *, options: StorageOptions | None = None) -> pa.Schema:
+    """Returns the Arrow schema of a Parquet file, or of the first readable shard below a prefix.
+
+    Args:
+        source: a prefix, or the path or URI of one file; relative to the working directory.
+        options: how to reach an object store.
+
+    Raises:
+        UsageError: there are no shards below the prefix, or none is readable.
+        ShardError: the file is no Parquet file.
+        StorageError: there is no such file or folder, or it cannot be read.
+    """
+    storage = open_storage(source, options)
+    folder, _, name = storage.prefix.rstrip("/").rpartition("/")
+    if not source.endswith("/") and is_shard_path(name):  # a folder may have such a name too
+        beside = open_storage(f"{folder}/", options)
+        if beside.stat(name) is not None:
+            with open_parquet(beside, name) as file:
+                return file.schema_arrow
+    return first_readable_schema(storage, storage.list_shards(), setting="the op's source")
+
+
+def first_readable_schema(main: Storage, shards: Sequence[ObjectInfo], *, setting: str = "main_prefix") -> pa.Schema:
     """Returns the Arrow schema of the first shard that has a Parquet footer.
+
+    Args:
+        main: a dataset.
+        shards: its shards.
+        setting: what says where the dataset is, for messages.
 
     Raises:
         UsageError: there are no shards, or none is readable.
@@ -219,7 +252,7 @@ def first_readable_schema(main: Storage, shards: Sequence[ObjectInfo]) -> pa.Sch
         raise UsageError(
             f"no shards at {main.prefix}",
             "*.parquet files at any depth, in folders that do not begin with '_' or '.'",
-            "check main_prefix",
+            f"check {setting}",
         )
     first_error: ShardError | None = None
     for shard in shards:
