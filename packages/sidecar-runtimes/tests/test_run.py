@@ -44,7 +44,7 @@ def test_nothing_but_shards_and_the_run_folder_is_left(tmp_path, out, make_pipel
     write_main(tmp_path / "main", SHARDS)
     report = run(make_pipeline(), out)
     files = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
-    assert files == {*SHARDS, f"_sidecar/runs/{report.run_id}.json"}
+    assert files == {*SHARDS, f"_sidecar/runs/{report.run_id}.json", "_sidecar/SUCCESS"}
 
 
 def test_existing_shards_are_refused_without_a_word_about_them(tmp_path, out, make_pipeline):

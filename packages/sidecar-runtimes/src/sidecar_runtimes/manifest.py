@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 RUN_FOLDER = "_sidecar"
 _WRITE_EVERY_S = 60.0
 
-Outcome = Literal["running", "done", "failed", "interrupted"]
+Outcome = Literal["running", "done", "failed", "interrupted", "lost_lease"]
 
 
 @dataclass
@@ -32,12 +32,14 @@ class RunTally:
     """Counts of a run while it goes on.
 
     Attributes:
+        planned: shards to process or to skip.
         shards: shards by what became of them: done, skipped, failed.
         rows: rows of committed shards.
         invalid: per output, invalid rows by reason.
         failed: reports of the shards that were given up.
     """
 
+    planned: int = 0
     shards: Counter[str] = field(default_factory=Counter)
     rows: int = 0
     bytes_in: int = 0
@@ -103,7 +105,8 @@ class RunManifest:
         if self._outcome == "running":
             self._outcome = "failed" if exc_type is not None and issubclass(exc_type, Exception) else "interrupted"
         self.write()
-        self._write_failed_shards()
+        if self._outcome != "lost_lease":  # the list is that of whoever holds it now
+            self._write_failed_shards()
 
     def write(self) -> None:
         """Writes the manifest as it stands into every output."""
@@ -129,7 +132,7 @@ class RunManifest:
             "pipeline": plan.pipeline_document(),
             "runtime": dict(self._runtime),
             "shards": {
-                "total": tally.shards["done"] + tally.shards["skipped"] + tally.shards["failed"],
+                "total": tally.planned,
                 **{status: tally.shards[status] for status in ("done", "skipped", "failed")},
             },
             "rows": tally.rows,

@@ -54,6 +54,7 @@ _WHERE = "Where"
 _WHICH = "Which shards"
 _HOW = "How"
 _RAY = "On Ray"
+_ONE_WRITER = "One writer at a time"
 _PICTURES = "Pictures"
 _RESULT = "Result"
 
@@ -84,6 +85,24 @@ WORKERS = Option(
     type=int,
     aliases=("--threads-per-shard",),
 )
+LEASE_OPTIONS: tuple[Option, ...] = (
+    Option(
+        "--wait-lease",
+        "wait so many seconds for an output that somebody else is writing",
+        _ONE_WRITER,
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+    ),
+    Option(
+        "--lease-stale-s",
+        "after so many seconds without a heartbeat a writer no longer counts; default 120",
+        _ONE_WRITER,
+        type=float,
+        metavar="SECONDS",
+    ),
+    Option("--steal-lease", "write although somebody else may be writing there", _ONE_WRITER, type=bool, default=False),
+)
 DEBUG = Option("--debug", "show the traceback of an error", _RESULT, type=bool, default=False)
 JSON = Option("--json", "print the result as JSON", _RESULT, type=bool, default=False)
 
@@ -95,6 +114,13 @@ RUNTIME_OPTIONS: tuple[Option, ...] = (
     Option("--limit", "process at most so many shards", _WHICH, type=int, metavar="N"),
     Option(
         "--skip-existing", "leave the shards that are there and made by this pipeline", _WHICH, type=bool, default=False
+    ),
+    Option(
+        "--trust-listing",
+        "with --skip-existing, believe that a shard that is there and not empty is done; no footer is read",
+        _WHICH,
+        type=bool,
+        default=False,
     ),
     Option(
         "--redo-stale",
@@ -140,6 +166,7 @@ RUNTIME_OPTIONS: tuple[Option, ...] = (
     Option("--actor-cpus", "with actor: cores that each reserves; default 1", _RAY, type=int, metavar="N"),
     Option("--actor-memory-gb", "with actor: GiB that each reserves; default none", _RAY, type=float, metavar="GIB"),
     Option("--per-actor-inflight", "with actor: shards each has at a time; default 2", _RAY, type=int, metavar="N"),
+    *LEASE_OPTIONS,
     Option("--dry-run", "do everything except making shards", _RESULT, type=bool, default=False),
     *COMMON_OPTIONS,
 )

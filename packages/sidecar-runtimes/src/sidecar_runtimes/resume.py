@@ -53,7 +53,12 @@ class ShardStanding:
 
 
 def stand_of_shards(
-    plan: RunPlan, main: Storage, outputs: Sequence[Storage], shards: Sequence[ObjectInfo]
+    plan: RunPlan,
+    main: Storage,
+    outputs: Sequence[Storage],
+    shards: Sequence[ObjectInfo],
+    *,
+    trust_listing: bool = False,
 ) -> list[ShardStanding]:
     """Returns the state of every main shard, in order; reads only footers, in parallel.
 
@@ -62,10 +67,40 @@ def stand_of_shards(
         main: the main dataset.
         outputs: one storage per output of the plan.
         shards: the main shards to look at.
+        trust_listing: read no footer; a shard that every output lists with a size above zero is done.
     """
-    listed = [{info.rel_path: info for info in storage.list_shards(missing_ok=True)} for storage in outputs]
+    listed = _list_outputs(outputs)
+    stand = _standing_by_listing if trust_listing else partial(_standing, plan, main, outputs)
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="sidecar-footer") as readers:
-        return list(readers.map(partial(_standing, plan, main, outputs, listed), shards))
+        return list(readers.map(lambda info: stand(_planned(info, listed)), shards))
+
+
+def look_again(
+    plan: RunPlan,
+    main: Storage,
+    outputs: Sequence[Storage],
+    standings: Sequence[ShardStanding],
+    *,
+    trust_listing: bool = False,
+) -> list[ShardStanding]:
+    """Returns the standings as they are now: outputs are listed again, and only what changed is read again.
+
+    Args:
+        plan: see `stand_of_shards`, as for the others.
+        main: the main dataset.
+        outputs: one storage per output of the plan.
+        standings: what `stand_of_shards` returned some time ago.
+        trust_listing: as then.
+    """
+    listed = _list_outputs(outputs)
+    stand = _standing_by_listing if trust_listing else partial(_standing, plan, main, outputs)
+
+    def refresh(before: ShardStanding) -> ShardStanding:
+        now = _planned(before.shard.main, listed)
+        return before if now == before.shard else stand(now)
+
+    with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="sidecar-footer") as readers:
+        return list(readers.map(refresh, standings))
 
 
 def count_states(standings: Sequence[ShardStanding]) -> dict[str, int]:
@@ -74,19 +109,28 @@ def count_states(standings: Sequence[ShardStanding]) -> dict[str, int]:
     return {state.value: counts[state] for state in ShardState}
 
 
-def _standing(
-    plan: RunPlan,
-    main: Storage,
-    outputs: Sequence[Storage],
-    listed: Sequence[Mapping[str, ObjectInfo]],
-    info: ObjectInfo,
-) -> ShardStanding:
-    present = tuple(files.get(info.rel_path) for files in listed)
-    shard = PlannedShard(info, present)
-    if not any(present):
+def _list_outputs(outputs: Sequence[Storage]) -> list[dict[str, ObjectInfo]]:
+    return [{info.rel_path: info for info in storage.list_shards(missing_ok=True)} for storage in outputs]
+
+
+def _planned(info: ObjectInfo, listed: Sequence[Mapping[str, ObjectInfo]]) -> PlannedShard:
+    return PlannedShard(info, tuple(files.get(info.rel_path) for files in listed))
+
+
+def _standing_by_listing(shard: PlannedShard) -> ShardStanding:
+    if not any(shard.present):
+        return ShardStanding(shard, ShardState.MISSING)
+    if all(file is not None and file.size_bytes for file in shard.present):
+        return ShardStanding(shard, ShardState.DONE)
+    return ShardStanding(shard, ShardState.PARTIAL, "an output lacks it, or holds an empty file")
+
+
+def _standing(plan: RunPlan, main: Storage, outputs: Sequence[Storage], shard: PlannedShard) -> ShardStanding:
+    info = shard.main
+    if not any(shard.present):
         return ShardStanding(shard, ShardState.MISSING)
     partial_why = stale_why = ""
-    for output, storage, file in zip(plan.outputs, outputs, present, strict=True):
+    for output, storage, file in zip(plan.outputs, outputs, shard.present, strict=True):
         if file is None:
             partial_why = partial_why or f"output {output.name!r} lacks it"
             continue

@@ -5,18 +5,24 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sidecar_core.errors import RefusedError, UsageError
+from sidecar_core.errors import RefusedError
+from sidecar_core.execute import RunCancelledError
+from sidecar_core.lease import LeaseLostError, lost_lease
 from sidecar_core.plan import plan_run
 from sidecar_core.storage import open_storage
 
 from sidecar_runtimes.choose import make_runtime
+from sidecar_runtimes.disk_space import refuse_small_disk
+from sidecar_runtimes.lease import RunLeases, refuse_held
 from sidecar_runtimes.manifest import RunManifest, RunTally
 from sidecar_runtimes.prefixes import OutputPrefix, resolve_outputs
 from sidecar_runtimes.progress import SilentObserver
-from sidecar_runtimes.resume import ShardStanding, ShardState, count_states, stand_of_shards
+from sidecar_runtimes.resume import ShardStanding, ShardState, count_states, look_again, stand_of_shards
+from sidecar_runtimes.run_options import RunOptions, check_options
+from sidecar_runtimes.success import mark_success, remove_success
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,59 +35,10 @@ if TYPE_CHECKING:
     from sidecar_runtimes.base import Runtime
     from sidecar_runtimes.progress import RunObserver
 
+__all__ = ["PreparedRun", "RunOptions", "RunReport", "execute_run", "prepare_run", "refuse_to_harm"]
+
 _MIN_ROWS_TO_JUDGE = 1000
 _logger = logging.getLogger("sidecar")
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How a pipeline is run; names as on the command line.
-
-    Attributes:
-        output_prefix: where the single output goes instead of a new sibling of the sidecar prefix.
-        outputs: where named outputs go instead of their prefix in the pipeline.
-        input_subprefix: only main shards below this; paths stay relative to the main prefix.
-        skip_existing: leave the shards that are done, make the rest.
-        redo_stale: with skip_existing, make stale shards again.
-        keep_stale: with skip_existing, leave stale shards as they are.
-        overwrite: replace every shard that is there.
-        limit: process at most this many shards.
-        runtime: `auto`, `local`, `ray` or `actor`; see `choose_runtime`.
-        ray_address: of a cluster; default what RAY_ADDRESS says, else one on this machine alone.
-        workers: isolated child processes of each worker; default the machine's cores, on Ray those reserved.
-        task_cpus: cores that a Ray task reserves; default 1.
-        task_memory_gb: memory in GiB that a Ray task reserves; default none.
-        max_inflight: Ray tasks submitted at a time; default twice what the cluster holds, at least 16.
-        num_actors: Ray actors; default as many as the cluster holds.
-        actor_cpus: cores that a Ray actor reserves; default 1.
-        actor_memory_gb: memory in GiB that a Ray actor reserves; default none.
-        per_actor_inflight: shards that a Ray actor has at a time; default 2.
-        retries: further attempts for a shard whose error may pass.
-        max_invalid_fraction: stop once more than this share of at least 1,000 rows is invalid.
-        max_failed_shards: stop once more than this many shards were given up.
-    """
-
-    output_prefix: str | None = None
-    outputs: Mapping[str, str] = field(default_factory=dict)
-    input_subprefix: str = ""
-    skip_existing: bool = False
-    redo_stale: bool = False
-    keep_stale: bool = False
-    overwrite: bool = False
-    limit: int | None = None
-    runtime: str = "auto"
-    ray_address: str | None = None
-    workers: int | None = None
-    task_cpus: int | None = None
-    task_memory_gb: float | None = None
-    max_inflight: int | None = None
-    num_actors: int | None = None
-    actor_cpus: int | None = None
-    actor_memory_gb: float | None = None
-    per_actor_inflight: int | None = None
-    retries: int = 2
-    max_invalid_fraction: float | None = None
-    max_failed_shards: int | None = None
 
 
 @dataclass(frozen=True)
@@ -92,16 +49,20 @@ class PreparedRun:
         plan: the plan.
         prefixes: the effective prefix of each output and who chose it.
         standings: every main shard and what is there of it.
-        to_do: the shards to process, in order.
     """
 
     plan: RunPlan
     prefixes: Mapping[str, OutputPrefix]
     standings: Sequence[ShardStanding]
-    to_do: Sequence[PlannedShard]
     options: RunOptions
     main: Storage
     outputs: tuple[Storage, ...]
+
+    @property
+    def to_do(self) -> Sequence[PlannedShard]:
+        """The shards to process, in order."""
+        chosen = [standing.shard for standing in self.standings if _must_make(standing, self.options)]
+        return chosen[: self.options.limit]
 
     @property
     def states(self) -> dict[str, int]:
@@ -157,15 +118,14 @@ def prepare_run(pipeline: Pipeline, options: RunOptions) -> PreparedRun:
         ConfigError: the main dataset's columns do not fit the pipeline.
         RefusedError: an output prefix overlaps another dataset.
     """
-    _check_options(options)
+    check_options(options)
     prefixes = resolve_outputs(pipeline, options.output_prefix, options.outputs)
     main = open_storage(pipeline.dataset.main_prefix, pipeline.dataset.storage)
     shards = main.list_shards(options.input_subprefix, missing_ok=True)
     plan = plan_run(pipeline, main, shards, {name: choice.prefix for name, choice in prefixes.items()})
     outputs = tuple(open_storage(output.prefix, pipeline.dataset.storage) for output in plan.outputs)
-    standings = stand_of_shards(plan, main, outputs, shards)
-    to_do = [standing.shard for standing in standings if _must_make(standing, options)]
-    return PreparedRun(plan, prefixes, standings, to_do[: options.limit], options, main, outputs)
+    standings = stand_of_shards(plan, main, outputs, shards, trust_listing=options.trust_listing)
+    return PreparedRun(plan, prefixes, standings, options, main, outputs)
 
 
 def execute_run(
@@ -187,23 +147,54 @@ def execute_run(
         The report; failed shards do not raise.
 
     Raises:
-        RefusedError: shards are there, and no option says what to do with them.
+        RefusedError: somebody else writes there, a disk is too small, or shards are there and no option says
+            what to do with them.
+        LeaseLostError: another run took the lease, or it was not renewed in time; nothing more was committed.
         KeyboardInterrupt: the run was interrupted; nothing partial is left.
     """
-    refuse_to_harm(prepared)
+    _refuse_states(prepared)
     options = prepared.options
     runtime = runtime or make_runtime(options, prepared.plan.pipeline)
     observer = observer or SilentObserver()
-    tally = RunTally()
+    stop = threading.Event()
+    with RunLeases(prepared.plan.run_id, prepared.outputs, options.lease, on_lost=stop.set) as leases:
+        # whoever held the leases until now may have made shards, or another pipeline's
+        standings = look_again(
+            prepared.plan, prepared.main, prepared.outputs, prepared.standings, trust_listing=options.trust_listing
+        )
+        prepared = replace(prepared, standings=standings, plan=replace(prepared.plan, leased=True))
+        _refuse_states(prepared)
+        refuse_small_disk(prepared.plan, prepared.to_do, prepared.outputs)
+        remove_success(prepared.outputs)
+        report = _run_under_leases(prepared, runtime, observer, leases, stop=stop, command=command)
+        if report.ok:
+            leases.check()
+            mark_success(prepared.main, prepared.outputs, report.run_id)
+    return report
+
+
+def _run_under_leases(
+    prepared: PreparedRun,
+    runtime: Runtime,
+    observer: RunObserver,
+    leases: RunLeases,
+    *,
+    stop: threading.Event,
+    command: Sequence[str] | None,
+) -> RunReport:
+    options, to_do = prepared.options, prepared.to_do
+    tally = RunTally(planned=prepared.skipped + len(to_do))
     tally.shards["skipped"] = prepared.skipped
     started = time.monotonic()
     stopped: str | None = None
-    stop = threading.Event()
     numbers = {"name": runtime.name, **runtime.describe()}
     with RunManifest(prepared.plan, prepared.outputs, tally, runtime=numbers, command=command) as manifest:
-        observer.started(len(prepared.to_do), prepared.skipped)
+        observer.started(len(to_do), prepared.skipped)
         try:
-            for report in runtime.run(prepared.plan, prepared.to_do, observer, stop=stop):
+            for report in runtime.run(prepared.plan, to_do, observer, stop=stop):
+                if report.error_type == LeaseLostError.__name__:
+                    leases.lose(_lost_by_report(prepared, report))
+                    continue
                 tally.add(report)
                 if report.status == "failed":
                     _logger.error("%s failed: %s", report.rel_path, report.error)
@@ -211,15 +202,21 @@ def execute_run(
                     stopped = _why_stop(tally, options)
                     if stopped is not None:
                         stop.set()
+        except RunCancelledError:
+            if leases.lost is None:
+                raise
         finally:
             observer.finished()
+        if leases.lost is not None:
+            manifest.finish("lost_lease")
+            raise leases.lost
         manifest.finish("failed" if tally.failed or stopped else "done")
     return RunReport(
         run_id=prepared.plan.run_id,
         prefixes={output.name: output.prefix for output in prepared.plan.outputs},
         shards={
             **{status: tally.shards[status] for status in ("done", "skipped", "failed")},
-            "not_reached": len(prepared.to_do) - tally.shards["done"] - tally.shards["failed"],
+            "not_reached": len(to_do) - tally.shards["done"] - tally.shards["failed"],
         },
         rows=tally.rows,
         invalid={name: dict(reasons) for name, reasons in tally.invalid.items()},
@@ -230,7 +227,12 @@ def execute_run(
 
 
 def refuse_to_harm(prepared: PreparedRun) -> None:
-    """Raises RefusedError when shards are there that the options do not say what to do with."""
+    """Raises RefusedError when somebody writes there now, or the options do not say what to do with what is there."""
+    refuse_held(prepared.outputs, prepared.options.lease)
+    _refuse_states(prepared)
+
+
+def _refuse_states(prepared: PreparedRun) -> None:
     options, states = prepared.options, prepared.states
     where = ", ".join(output.prefix for output in prepared.plan.outputs)
     there = sum(states.values()) - states[ShardState.MISSING]
@@ -256,19 +258,10 @@ def _must_make(standing: ShardStanding, options: RunOptions) -> bool:
     return standing.state is ShardState.STALE and options.redo_stale
 
 
-def _check_options(options: RunOptions) -> None:
-    if options.overwrite and options.skip_existing:
-        raise UsageError("--overwrite and --skip-existing contradict each other", "one of them")
-    if options.redo_stale and options.keep_stale:
-        raise UsageError("--redo-stale and --keep-stale contradict each other", "one of them")
-    if (options.redo_stale or options.keep_stale) and not options.skip_existing:
-        raise UsageError("--redo-stale and --keep-stale need --skip-existing", fix="--skip-existing")
-    for name in ("limit", "workers"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise UsageError(f"--{name} {value}: must be at least 1")
-    if options.max_invalid_fraction is not None and not 0 <= options.max_invalid_fraction <= 1:
-        raise UsageError(f"--max-invalid-fraction {options.max_invalid_fraction}: must be from 0 to 1")
+def _lost_by_report(prepared: PreparedRun, report: ShardReport) -> LeaseLostError:
+    """Returns the error of a worker that found out first, which arrives as text."""
+    prefix = ", ".join(output.prefix for output in prepared.plan.outputs)
+    return lost_lease(prefix, prepared.plan.run_id, f"{report.rel_path} was not committed: {report.error}")
 
 
 def _why_stop(tally: RunTally, options: RunOptions) -> str | None:
