@@ -95,10 +95,11 @@ def test_a_good_dataset_passes_and_leaves_a_receipt(datasets, pool):
 
 def test_samples_follow_the_seed_and_say_what_they_cover(datasets, pool):
     folder, _ = datasets
-    report = verify(folder, pool, sample=Sample(shards=1, rows=2, seed=3), leave_receipt=False)
+    report = verify(folder, pool, sample=Sample(shards=1, rows=2, seed=3))
     assert (report.checked_shards, report.all_shards, report.rows, report.checked_rows) == (1, False, 6, 2)
-    assert report == verify(folder, pool, sample=Sample(shards=1, rows=2, seed=3), leave_receipt=False)
-    assert not (folder / "resized/_sidecar").exists()
+    assert report == verify(folder, pool, sample=Sample(shards=1, rows=2, seed=3))
+    receipt = read_receipt(open_storage(f"{folder}/resized/"), "verify-resized")
+    assert (receipt.checked_shards, receipt.all_shards, receipt.checked_rows, receipt.seed) == (1, False, 2, 3)
 
 
 def test_an_omitted_invalid_row_is_an_error(datasets, resized_table, pool):

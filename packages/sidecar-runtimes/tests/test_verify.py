@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from sidecar_core.errors import UsageError
 from sidecar_core.footer import FooterInfo
+from sidecar_core.lease import LEASE_PATH, LeaseRecord
 from sidecar_core.proof import read_receipt
 from sidecar_core.shard_writer import ShardWriter
 from sidecar_core.storage import open_storage
@@ -92,6 +93,19 @@ def test_the_receipt_is_that_of_the_report_and_of_the_content(datasets):
     assert receipt.covers(output.list_shards())
     write_output(datasets[1] / "b.parquet")
     assert not receipt.covers(output.list_shards())
+
+
+def test_no_receipt_is_left_while_a_run_is_writing(datasets, caplog):
+    write_output(datasets[1] / "a.parquet")
+    output = open_storage(str(datasets[1]))
+    lease = LeaseRecord.of_this_process("other", stale_after_s=120, beat_every_s=10)
+    output.write_bytes(LEASE_PATH, lease.to_bytes())
+    assert verify(datasets).ok
+    assert read_receipt(output, "verify") is None
+    assert "run other" in caplog.text
+    output.delete(LEASE_PATH)
+    verify(datasets)
+    assert read_receipt(output, "verify").passed
 
 
 @pytest.mark.parametrize("where", ["empty", "absent"])

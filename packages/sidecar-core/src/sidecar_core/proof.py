@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import random
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -16,6 +17,7 @@ from sidecar_core import __version__
 from sidecar_core.align import assert_alignment, key_digest
 from sidecar_core.errors import AlignmentError, ShardError, StorageError, UsageError
 from sidecar_core.footer import FooterInfo
+from sidecar_core.lease import live_lease
 from sidecar_core.shard_reader import open_parquet
 from sidecar_core.storage import RUN_FOLDER
 
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 
 
 _PROBLEMS_KEPT = 20
+_logger = logging.getLogger("sidecar")
 
 
 @dataclass(frozen=True)
@@ -207,8 +210,10 @@ def listing_digest(shards: Iterable[ObjectInfo]) -> str:
 
 def write_receipt(
     output: Storage, verifier: str, report: VerifierReport, listings: Listings, *, problems: Sequence[str]
-) -> Receipt:
+) -> Receipt | None:
     """Writes what a verifier found into the run folder of the dataset that it looked at; returns the receipt.
+
+    None is written while a run holds the dataset's lease, nor for a dataset without shards.
 
     Args:
         output: that dataset.
@@ -217,6 +222,12 @@ def write_receipt(
         listings: as they were when the verifier began.
         problems: what is wrong, one sentence each; the receipt keeps the first.
     """
+    if not listings.output:
+        return None
+    writer = live_lease(output)
+    if writer is not None:
+        _logger.warning("%s: no receipt is left while this run is writing: %s", output.prefix, writer.holder())
+        return None
     receipt = Receipt(
         verifier=verifier,
         passed=report.ok,

@@ -78,9 +78,8 @@ def verify_resized(
     isolation: IsolationPool,
     sample: Sample | None = None,
     subprefix: str = "",
-    leave_receipt: bool = True,
 ) -> VerifyResizedReport:
-    """Verifies a resized dataset against its main dataset and leaves a receipt in its run folder.
+    """Verifies a resized dataset against its main dataset and, unless a run is writing, leaves a receipt there.
 
     Of each checked shard, the keys are proven, all audit columns are read and counted, and the pictures
     of the sampled rows are decoded in child processes.
@@ -93,7 +92,6 @@ def verify_resized(
         isolation: the child processes.
         sample: how much to look at; default 50 shards, 20 rows of each.
         subprefix: only shards below it.
-        leave_receipt: write `verify-resized.json`; leave it out while a run is writing.
 
     Raises:
         UsageError: the main dataset has no shards.
@@ -105,8 +103,7 @@ def verify_resized(
     with ThreadPoolExecutor(_PARALLEL_SHARDS, thread_name_prefix="sidecar-verify") as readers:
         findings = dict(zip(chosen, readers.map(checks.run, chosen), strict=True))
     report = _report(listings, findings, main=main, output=output, seed=sample.seed)
-    if leave_receipt and listings.output:
-        write_receipt(output, VERIFIER, report, listings, problems=[problem.message for problem in report.problems])
+    write_receipt(output, VERIFIER, report, listings, problems=[problem.message for problem in report.problems])
     return report
 
 

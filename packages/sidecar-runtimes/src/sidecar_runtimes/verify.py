@@ -125,7 +125,7 @@ def verify_dataset(
     seed: int = 0,
     subprefix: str = "",
 ) -> VerifyReport:
-    """Verifies an output against its main dataset and leaves a receipt in its run folder.
+    """Verifies an output against its main dataset and leaves a receipt in its run folder, unless a run is writing.
 
     Args:
         main: the main dataset.
@@ -173,8 +173,7 @@ def verify_dataset(
         problems=tuple(problems),
         seed=seed,
     )
-    if listings.output:
-        write_receipt(output, "verify", report, listings, problems=[problem.message for problem in report.problems])
+    write_receipt(output, "verify", report, listings, problems=[problem.message for problem in report.problems])
     return report
 
 
