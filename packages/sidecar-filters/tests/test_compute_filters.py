@@ -115,19 +115,13 @@ def test_dictionaries_and_slices_and_chunks():
     column = pa.chunked_array(
         [pa.array([b"a", None, b"b", b"a"]).dictionary_encode(), pa.array([b"c"]).dictionary_encode()]
     )
-    found = [None if image is None else bytes(image) for image in encoded_images(column.slice(1))]
+    found = encoded_images(column.slice(1))
     assert found == [None, b"b", b"a", b"c"]
     structs = pa.array([{"bytes": b"x"}, None, {"bytes": b"y"}]).slice(1)
-    assert [None if image is None else bytes(image) for image in encoded_images(pa.chunked_array([structs]))] == [
+    assert encoded_images(pa.chunked_array([structs])) == [
         None,
         b"y",
     ]
-
-
-def test_images_are_not_copied():
-    column = pa.chunked_array([pa.array([b"abc", b"defg"])])
-    data = column.chunk(0).buffers()[2]
-    assert [pa.py_buffer(image).address - data.address for image in encoded_images(column)] == [0, 3]
 
 
 def test_a_value_that_does_not_fit_costs_its_row():

@@ -108,7 +108,13 @@ def test_means_agree_with_the_manifest_where_both_decoders_agree(measured):
     for name, facts in manifest().items():
         both = facts["pillow_mean_rgb"], facts["cv2_mean_rgb"]
         row, status = measured[0][name]
-        if "-" in both or status["status"] != "ok" or facts["pillow_mode"] not in ("RGB", "L") or "trns" in name:
+        if (
+            "-" in both
+            or status["status"] != "ok"
+            or facts["pillow_mode"] not in ("RGB", "L")
+            or "4)" in facts["cv2_unchanged"]
+            or "trns" in name
+        ):
             continue
         pillow, opencv = ([float(value) for value in text.split(",")] for text in both)
         if max(abs(a - b) for a, b in zip(pillow, opencv, strict=True)) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import pyarrow as pa
 from pydantic import AfterValidator, AliasChoices, Field, field_validator
@@ -20,7 +20,7 @@ from sidecar_filters.registry import find_filter, find_filters
 from sidecar_filters.status import STATUS_COLUMN, STATUS_STRUCT, row_status, row_values
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
     from sidecar_core.dataset import Dataset
     from sidecar_core.isolation import IsolationPool
@@ -125,19 +125,18 @@ def column_name(each: Filter) -> str:
     return f"filter_{each.name}"
 
 
-def encoded_images(column: pa.ChunkedArray) -> list[object]:
-    """Returns each row's encoded picture as a buffer that shares the column's memory, or None.
+def encoded_images(column: pa.ChunkedArray) -> list[bytes | None]:
+    """Returns each row's encoded picture, or None.
 
     Args:
         column: binary of any kind, or a struct with a binary field `bytes`; a dictionary of them too.
     """
-    images: list[object] = []
+    images: list[bytes | None] = []
     for chunk in column.chunks:
         array = chunk.dictionary_decode() if isinstance(chunk, pa.DictionaryArray) else chunk
         if isinstance(array, pa.StructArray):
             array = array.flatten()[array.type.get_field_index("bytes")]
-        values = cast("Iterable[pa.BinaryScalar]", array)
-        images.extend(memoryview(value.as_buffer()) if value.is_valid else None for value in values)
+        images.extend(array.to_pylist())
     return images
 
 

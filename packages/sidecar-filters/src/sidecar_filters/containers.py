@@ -32,6 +32,7 @@ _SIGNATURES: Final = (
     ((b"\x00\x00\x00\x0cJXL \r\n\x87\n", b"\xff\x0a"), "JXL"),
 )
 _BMP_HEADERS: Final = frozenset({12, 16, 40, 52, 56, 64, 108, 124})
+_PNG_XMP: Final = b"XML:com.adobe.xmp\0"
 _AVIF_BRANDS: Final = frozenset({b"avif", b"avis"})
 
 
@@ -47,6 +48,8 @@ class Container:
         problems: what is wrong with the structure, in words.
         animated: a PNG with an `acTL` chunk, a WEBP with an `ANIM` chunk.
         transparent: a PNG or WEBP with an alpha channel or a transparent colour.
+        exif: a PNG's EXIF block, wherever it stands.
+        xmp: a PNG's XMP packet, wherever it stands.
         jpeg: more about a JPEG.
     """
 
@@ -57,6 +60,8 @@ class Container:
     problems: list[str] = field(default_factory=list[str])
     animated: bool = False
     transparent: bool = False
+    exif: bytes | None = None
+    xmp: bytes | None = None
     jpeg: JpegFile | None = None
 
     @property
@@ -127,6 +132,10 @@ def _walk_png(data: bytes, container: Container) -> None:
             return
         if zlib.crc32(memoryview(data)[position + 4 : end - 4]) != struct.unpack_from(">I", data, end - 4)[0]:
             container.problems.append(f"chunk {kind!r} at byte {position} has a wrong checksum")
+        if kind == b"eXIf":
+            container.exif = data[position + 8 : end - 4]
+        if kind == b"iTXt" and data.startswith(_PNG_XMP, position + 8):
+            container.xmp = data[position + 8 + len(_PNG_XMP) : end - 4]
         position = end
         if kind == b"IEND":
             container.end = position

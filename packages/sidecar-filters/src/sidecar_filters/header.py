@@ -14,14 +14,15 @@ from sidecar_filters.containers import Container, read_container
 from sidecar_filters.tiff import TIFF_SIGNATURES, read_tiff
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
 
+    from PIL.Image import Exif
     from PIL.Image import Image as PillowImage
 
     from sidecar_filters.jpeg import JpegFile
 
-# What Pillow may try. Left out: formats that run other programs or read other files, that any bytes may
-# look like, or that nobody keeps photographs in. A plugin registers its format when it is imported.
+# What Pillow may try. Left out: formats that run other programs, read other files or decode while they open,
+# that any bytes may look like, or that nobody keeps photographs in. Importing a plugin registers its format.
 _PILLOW_PLUGINS: Final = {
     "JPEG": "JpegImagePlugin",
     "PNG": "PngImagePlugin",
@@ -32,7 +33,6 @@ _PILLOW_PLUGINS: Final = {
     "AVIF": "AvifImagePlugin",
     "JPEG2000": "Jpeg2KImagePlugin",
     "PPM": "PpmImagePlugin",
-    "ICO": "IcoImagePlugin",
 }
 _JPEG_MODES: Final = {1: "L", 3: "RGB", 4: "CMYK"}
 _ORIENTATION: Final = 0x0112
@@ -71,6 +71,27 @@ class Header:
         """The picture as Pillow opened it, its pixels not loaded; None when Pillow does not read it."""
         return self._image
 
+    def exif(self) -> Exif:
+        """Returns the EXIF directory as Pillow reads it; may raise anything that Pillow raises.
+
+        Pillow decodes a PNG in order to find an EXIF block behind its pixels; here the block was found before.
+        """
+        from PIL import Image
+
+        if self._image is None:
+            return Image.Exif()
+        if self.container is not None and self.container.exif is not None:
+            self._image.info.setdefault("exif", b"Exif\0\0" + self.container.exif)
+        return Image.Image.getexif(self._image)
+
+    def xmp_packets(self) -> list[bytes]:
+        """Returns the XMP packets of the picture."""
+        packets = [self.container.xmp] if self.container is not None else []
+        if self._image is not None:
+            packets += [self._image.info.get(key) for key in ("xmp", "XML:com.adobe.xmp", "Raw profile type xmp")]
+        encoded = [packet.encode("utf-8", "replace") if isinstance(packet, str) else packet for packet in packets]
+        return [packet for packet in encoded if isinstance(packet, bytes) and packet]
+
     @property
     def orientation(self) -> int | None:
         """The EXIF orientation, 1-8, or None when there is none or it is something else."""
@@ -86,7 +107,7 @@ class Header:
         elif self._image is not None:
             try:
                 with ignoring_warnings():
-                    value = self._image.getexif().get(_ORIENTATION)
+                    value = self.exif().get(_ORIENTATION)
             except MemoryError:
                 raise
             except Exception:  # noqa: BLE001 - Pillow raises many kinds, and none of them says anything about the rest
@@ -117,7 +138,9 @@ def read_header(data: bytes) -> Header:
     image, error = _open(data)
     if container is None and image is None:
         start = bytes(data[:16])
-        raise UnreadableError(Reason.NOT_AN_IMAGE, f"{len(data)} bytes that begin with {start!r}, as no image does")
+        raise UnreadableError(
+            Reason.NOT_AN_IMAGE, f"{len(data)} bytes that begin with {start!r}, as no format that is read here does"
+        )
     size = _stored_size(data, container, image)
     if size is None:
         reason = Reason.TRUNCATED if container is not None and container.truncated else Reason.DECODE_FAILED
@@ -167,16 +190,3 @@ def load_pillow() -> tuple[str, ...]:
     for plugin in _PILLOW_PLUGINS.values():
         import_module(f"PIL.{plugin}")
     return tuple(name for name in _PILLOW_PLUGINS if name in Image.OPEN)  # AVIF is missing in some builds
-
-
-def xmp_packets(header: Header) -> Iterator[bytes]:
-    """Yields the XMP packets of a picture."""
-    image = header.image
-    if image is None:
-        return
-    for key in ("xmp", "XML:com.adobe.xmp", "Raw profile type xmp"):
-        value = image.info.get(key)
-        if isinstance(value, str):
-            value = value.encode("utf-8", "replace")
-        if isinstance(value, bytes) and value:
-            yield value

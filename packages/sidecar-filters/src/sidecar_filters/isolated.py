@@ -35,13 +35,13 @@ _REASONS = {reason.value: reason for reason in (Reason.CRASHED, Reason.TIMEOUT, 
 
 
 def measure_rows(
-    pool: IsolationPool, images: Sequence[object], spec: MeasureSpec, *, timeout_s: float
+    pool: IsolationPool, images: Sequence[bytes | None], spec: MeasureSpec, *, timeout_s: float
 ) -> list[RowMeasures]:
     """Measures each row in a child process.
 
     Args:
         pool: the children.
-        images: encoded bytes, or a buffer of them, or None.
+        images: encoded bytes, or None.
         spec: the filters, and the most pixels that are decoded.
         timeout_s: seconds that a row may take.
 
@@ -55,7 +55,10 @@ def measure_rows(
     results = [RowMeasures({}, missing) if image is None else RowMeasures() for image in images]
     waiting = {row: spec.filters for row, image in enumerate(images) if image is not None}
     while waiting:
-        tasks = [RowTask(images[row], tuple(each.name for each in filters)) for row, filters in waiting.items()]
+        tasks = [
+            RowTask(cast("bytes", images[row]), tuple(each.name for each in filters))
+            for row, filters in waiting.items()
+        ]
         answers = pool.map_rows(measure_row, tasks, common=spec, timeout_s=timeout_s)
         again: dict[int, tuple[Filter, ...]] = {}
         for (row, filters), answer in zip(waiting.items(), answers, strict=True):
@@ -73,13 +76,12 @@ def measure_rows(
     ]
 
 
-def _with_what_any_bytes_give(spec: MeasureSpec, row: RowMeasures, image: object) -> RowMeasures:
+def _with_what_any_bytes_give(spec: MeasureSpec, row: RowMeasures, image: bytes) -> RowMeasures:
     """Adds what a filter without values can still say."""
     still = [each for each in spec.filters if each.name in row.failed and each.when_unreadable is not None]
     if not still:
         return row
-    data = image if isinstance(image, bytes) else bytes(memoryview(cast("bytes", image)))
-    found = {each.name: plain_values(each.when_unreadable(data)) for each in still if each.when_unreadable is not None}
+    found = {each.name: plain_values(each.when_unreadable(image)) for each in still if each.when_unreadable is not None}
     return _joined(row, RowMeasures(found))
 
 

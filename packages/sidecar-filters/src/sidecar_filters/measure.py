@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sidecar_core.isolation import native_stderr
 from sidecar_core.reasons import Reason
@@ -53,7 +53,7 @@ def _spec_in_child(filters: tuple[Filter, ...], max_pixels: int) -> MeasureSpec:
 class RowTask(NamedTuple):
     """A row, and the names of the filters to run on it: all, or, after a crash, those that are left."""
 
-    image: object  # bytes, or a buffer, which arrives as bytes
+    image: bytes
     names: tuple[str, ...]
 
 
@@ -75,7 +75,7 @@ class RowMeasures:
 def measure_row(task: RowTask, spec: MeasureSpec) -> RowMeasures:
     """Measures one row. Runs in an isolated child, and may not return."""
     filters = [each for each in spec.filters if each.name in task.names]
-    picture = Picture(cast("bytes", task.image), max_pixels=spec.max_pixels)
+    picture = Picture(task.image, max_pixels=spec.max_pixels)
     values: dict[str, dict[str, Value]] = {}
     failed: dict[str, Reason] = {}
     details: dict[str, None] = {}

@@ -38,7 +38,7 @@ def measure_exif_metadata(picture: Picture) -> Measures:
 
     Sources: EXIF 2.32; IPTC Photo Metadata 2023.1 (digital source type).
     """
-    from sidecar_filters.header import ignoring_warnings, xmp_packets
+    from sidecar_filters.header import ignoring_warnings
 
     header = picture.header
     image = header.image
@@ -48,13 +48,13 @@ def measure_exif_metadata(picture: Picture) -> Measures:
     frames = profile = description = None
     if image is not None:
         with ignoring_warnings():
-            main = _tags(image.getexif)
-            exif = _tags(lambda: image.getexif().get_ifd(_EXIF))
-            gps = _tags(lambda: image.getexif().get_ifd(_GPS))
+            main = _tags(header.exif)
+            exif = _tags(lambda: header.exif().get_ifd(_EXIF))
+            gps = _tags(lambda: header.exif().get_ifd(_GPS))
             frames = _tolerating(lambda: getattr(image, "n_frames", 1))
             profile = image.info.get("icc_profile")
             description = _tolerating(lambda: _icc_description(profile)) if profile else None
-    packets = list(xmp_packets(header))
+    packets = header.xmp_packets()
     return {
         "width": header.width,
         "height": header.height,
