@@ -4,7 +4,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from sidecar_core.errors import ShardError, StorageError
+from sidecar_core.errors import ConflictError, ShardError, StorageError
 from sidecar_core.execute import RunCancelledError, ShardResources
 from sidecar_core.isolation import IsolationOptions, IsolationPool
 from sidecar_core.testing.datasets import read_dataset, write_main
@@ -68,6 +68,7 @@ def test_a_stopped_run_is_no_failure(prepared, resources):
         (StorageError("s3://b/a: 503", None, "wait"), "s3://b/a: 503\n  fix: wait", True),
         (ShardError("a: torn"), "a: torn", False),
         (KeyError("k"), "KeyError: 'k'", False),
+        (ConflictError("s3://b/a: exists already"), "s3://b/a: exists already", False),
         (ConnectionResetError("gone"), "ConnectionResetError: gone", True),
     ],
 )

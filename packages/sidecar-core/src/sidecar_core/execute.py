@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sidecar_core import __version__
 from sidecar_core.align import KeyDigest, first_misaligned
-from sidecar_core.errors import OpError, ShardError, SidecarError, StorageError
+from sidecar_core.errors import ConflictError, OpError, SidecarError
 from sidecar_core.footer import FooterInfo
 from sidecar_core.lease import require_leases
 from sidecar_core.op import OpContext
@@ -89,7 +89,7 @@ def run_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources) -> 
     with ExitStack() as scope:
         source = scope.enter_context(MainShard.open(resources.main, shard.main, plan))
         writers = [
-            scope.enter_context(_open_writer(output, folder, shard.rel_path))
+            scope.enter_context(open_writer(output, folder, shard.rel_path))
             for output, folder in zip(plan.outputs, resources.staging, strict=True)
         ]
         invalid = [InvalidCounter(output.reason_columns) for output in plan.outputs]
@@ -99,12 +99,7 @@ def run_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources) -> 
             _finish(plan, output, writer, source, counter, key_digest)
             for output, writer, counter in zip(plan.outputs, writers, invalid, strict=True)
         ]
-        _raise_if_cancelled(resources)
-        committed: list[ObjectInfo] = []
-        for storage, path, present in zip(resources.outputs, files, shard.present, strict=True):
-            if plan.leased:
-                require_leases(resources.outputs, plan.run_id)
-            committed.append(storage.commit_file(path, shard.rel_path, replace=present))
+        committed = commit_files(plan, shard, resources, dict(enumerate(files)))
     return ShardReport(
         rel_path=shard.rel_path,
         status="done",
@@ -132,7 +127,7 @@ def _stream(
         writing: Future[None] | None = None
         while (batch := upcoming.result()) is not None:
             upcoming = io.submit(next, batches, None)
-            _raise_if_cancelled(resources)
+            raise_if_cancelled(resources)
             digest.update(batch.table.column(plan.key_column))
             context = OpContext(
                 dataset=plan.dataset,
@@ -144,9 +139,9 @@ def _stream(
                 shard_state=state,
                 logger=resources.logger,
             )
-            table = _apply_ops(plan, batch.table, context, resources.side_inputs)
+            table = apply_ops(plan, batch.table, context, resources.side_inputs)
             invalid_rows = max((counter.count(table) for counter in invalid), default=0)
-            parts = [_output_table(output, table) for output in plan.outputs]
+            parts = [output_table(output, table) for output in plan.outputs]
             del table  # the main images are not kept until the next batch has been computed
             if writing is not None:
                 writing.result()
@@ -159,7 +154,7 @@ def _stream(
     return digest
 
 
-def _apply_ops(
+def apply_ops(
     plan: RunPlan, table: pa.Table, context: OpContext, side_inputs: Mapping[int, Mapping[str, object]]
 ) -> pa.Table:
     """Runs the ops over one batch and holds each to its contract."""
@@ -196,7 +191,33 @@ def _check_op_kept_rows(op: BaseOp, key: pa.ChunkedArray, result: pa.Table, key_
         raise OpError(f"{where}: op {op.type_name!r} changed the key of row +{moved} from {before!r} to {after!r}")
 
 
-def _output_table(output: PlannedOutput, table: pa.Table) -> pa.Table:
+def commit_files(
+    plan: RunPlan, shard: PlannedShard, resources: ShardResources, files: Mapping[int, Path]
+) -> list[ObjectInfo]:
+    """Publishes finished files as the shard of their outputs, each in the place of what was planned to be there.
+
+    Args:
+        plan: the run's plan; when it is leased, every lease is asked before each commit.
+        shard: the shard.
+        resources: the outputs' storages.
+        files: local files by the output's position in the plan.
+
+    Raises:
+        LeaseLostError: this run may not commit any more.
+        RunCancelledError: `resources.cancelled` was set.
+        ConflictError: an output shard is not as it was planned.
+    """
+    raise_if_cancelled(resources)
+    committed: list[ObjectInfo] = []
+    for index, path in files.items():
+        if plan.leased:
+            require_leases(resources.outputs, plan.run_id)
+        committed.append(resources.outputs[index].commit_file(path, shard.rel_path, replace=shard.present[index]))
+    return committed
+
+
+def output_table(output: PlannedOutput, table: pa.Table) -> pa.Table:
+    """Returns an output's columns of the table after the last op."""
     return pa.Table.from_arrays([table.column(column) for _, column in output.columns], schema=output.schema)
 
 
@@ -205,7 +226,8 @@ def _write(writers: list[ShardWriter], tables: list[pa.Table], *, end_row_group:
         writer.write(table, end_row_group=end_row_group)
 
 
-def _open_writer(output: PlannedOutput, folder: Path, rel_path: str) -> ShardWriter:
+def open_writer(output: PlannedOutput, folder: Path, rel_path: str) -> ShardWriter:
+    """Opens the writer of an output shard in a staging folder."""
     path = folder / output.name / rel_path
     path.parent.mkdir(parents=True, exist_ok=True)
     return ShardWriter(path, output.schema, image_columns=output.image_columns)
@@ -240,11 +262,12 @@ def _finish(
     return writer.path
 
 
-def _raise_if_cancelled(resources: ShardResources) -> None:
+def raise_if_cancelled(resources: ShardResources) -> None:
+    """Raises RunCancelledError when the run was told to stop."""
     if resources.cancelled is not None and resources.cancelled.is_set():
         raise RunCancelledError("the run was stopped")
 
 
 def is_passing(error: BaseException) -> bool:
-    """Returns whether trying the shard again may help: storage that failed, not a shard that is wrong."""
-    return isinstance(error, (StorageError, OSError)) and not isinstance(error, (ShardError, FileNotFoundError))
+    """Returns whether trying the shard again may help: storage failed, and no shard is wrong, missing or taken."""
+    return isinstance(error, OSError) and not isinstance(error, (FileNotFoundError, ConflictError))

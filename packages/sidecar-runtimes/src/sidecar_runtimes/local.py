@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from sidecar_core.execute import ShardResources
+from sidecar_core.execute import RunCancelledError, ShardResources
 from sidecar_core.isolation import IsolationOptions, IsolationPool
+from sidecar_core.isolation.options import available_cores
 from sidecar_core.storage import open_storage
 
 from sidecar_runtimes.attempts import backoff_s, try_shard
@@ -89,7 +89,10 @@ class LocalRuntime(Runtime):
                         break
                     done, running = wait(running, return_when=FIRST_COMPLETED)
                     for future in done:
-                        report = future.result()
+                        try:
+                            report = future.result()
+                        except RunCancelledError:  # the event was set by somebody else; there is nothing to report
+                            continue
                         with tell:
                             observer.shard_finished(report)
                         yield report
@@ -136,10 +139,3 @@ class StagingFolders:
     def __exit__(self, *exc_info: object) -> None:
         for path in self.paths:
             shutil.rmtree(path, ignore_errors=True)
-
-
-def available_cores() -> int:
-    """Returns the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

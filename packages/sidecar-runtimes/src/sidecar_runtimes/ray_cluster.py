@@ -16,10 +16,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 from sidecar_core.errors import SidecarError, UsageError
+from sidecar_core.isolation.options import available_cores
 
 from sidecar_runtimes.bundles import GIB, NodeSize
 from sidecar_runtimes.flight_recorder import read_flights
-from sidecar_runtimes.local import available_cores
 from sidecar_runtimes.shard_queue import WorkerDeath
 
 if TYPE_CHECKING:

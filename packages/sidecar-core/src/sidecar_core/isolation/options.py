@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from sidecar_core.errors import UsageError
 
 
-def _cores() -> int:
+def available_cores() -> int:
+    """Returns the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -27,7 +28,7 @@ class IsolationOptions:
         start_timeout_s: seconds that a child has to start, and to load a function, before it is killed.
     """
 
-    workers: int = field(default_factory=_cores)
+    workers: int = field(default_factory=available_cores)
     memory_cap_bytes: int = 4 << 30
     recycle_rows: int = 5000
     env: tuple[tuple[str, str], ...] = ()
