@@ -65,22 +65,23 @@ class InvalidCounter:
 
     def count(self, table: pa.Table) -> int:
         """Adds a batch; returns its rows that are invalid in any judged column."""
-        found = {path: _reasons_at(table, path) for path in dict.fromkeys(self._reason_columns.values())}
+        found = {path: reasons_at(table, path) for path in dict.fromkeys(self._reason_columns.values())}
         for column, path in self._reason_columns.items():
-            self.by_column[column].update(_count_values(found[path]))
+            self.by_column[column].update(count_reasons(found[path]))
         if not found:
             return 0
-        batch = _count_values(pc.coalesce(*found.values()))
+        batch = count_reasons(pc.coalesce(*found.values()))
         self.counts.update(batch)
         return batch.total()
 
 
-def _count_values(reasons: pa.ChunkedArray) -> Counter[str]:
+def count_reasons(reasons: pa.ChunkedArray) -> Counter[str]:
+    """Returns the number of rows by reason; null is no reason."""
     values, counts = pc.value_counts(reasons.drop_null()).flatten()
     return Counter(dict(zip(cast("list[str]", values.to_pylist()), cast("list[int]", counts.to_pylist()), strict=True)))
 
 
-def _reasons_at(table: pa.Table, path: str) -> pa.ChunkedArray:
+def reasons_at(table: pa.Table, path: str) -> pa.ChunkedArray:
     """Returns each row's reason at a dotted path, null for a valid row."""
     column = _column_at(table, path)
     return pc.if_else(pc.equal(column, pa.scalar("ok")), pa.scalar(None, column.type), column)

@@ -15,7 +15,7 @@ from sidecar_core.footer import InputVersion, parquet_footer_digest
 from sidecar_core.safe_cast import CastError, check_castable, safe_cast
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Collection, Generator, Iterator, Sequence
 
     from sidecar_core.plan import RunPlan
     from sidecar_core.storage import ObjectInfo, Storage
@@ -73,8 +73,17 @@ class MainShard:
                     raise ShardError(message, str(field.type)) from error
             yield cls(storage, info, plan, file)
 
-    def batches(self) -> Iterator[ShardBatch]:
+    @property
+    def row_group_rows(self) -> list[int]:
+        """The number of rows of each row group."""
+        metadata = self._file.metadata
+        return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+
+    def batches(self, row_groups: Collection[int] | None = None) -> Iterator[ShardBatch]:
         """Yields the shard's rows in order; batches never cross a row group of the main shard.
+
+        Args:
+            row_groups: only the rows of these row groups, by number; default all.
 
         Raises:
             ShardError: the file is damaged, or a value does not fit the plan's type.
@@ -84,6 +93,9 @@ class MainShard:
         try:
             for group in range(self._file.metadata.num_row_groups):
                 remaining = self._file.metadata.row_group(group).num_rows
+                if row_groups is not None and group not in row_groups:
+                    first_row += remaining
+                    continue
                 for batches in _coalesce(self._read(group, max_rows), max_rows, BATCH_BYTES):
                     table = self._as_planned(pa.Table.from_batches(batches), first_row)
                     remaining -= table.num_rows
@@ -120,12 +132,7 @@ class MainShard:
         return self._storage.uri(self.rel_path)
 
     def _read(self, group: int, max_rows: int) -> Iterator[pa.RecordBatch]:
-        names = self._plan.main_schema.names
-        metadata = self._file.metadata.row_group(group)
-        if metadata.num_rows == 0:
-            return iter(())
-        rows = max(1, min(max_rows, _READ_UNIT_BYTES * metadata.num_rows // max(1, _read_bytes(metadata, names))))
-        return self._file.iter_batches(batch_size=rows, row_groups=[group], columns=names, use_threads=False)
+        return read_row_group(self._file, group, self._plan.main_schema.names, max_rows=max_rows)
 
     def _as_planned(self, table: pa.Table, first_row: int) -> pa.Table:
         """Brings the columns into the plan's order and types; a value that does not fit is an error."""
@@ -165,6 +172,17 @@ def open_parquet(storage: Storage, rel_path: str) -> Generator[pq.ParquetFile]:
             message = f"{storage.uri(rel_path)}: not a readable Parquet file: {str(error).strip()}"
             raise ShardError(message, "a complete Parquet file") from error
         yield file
+
+
+def read_row_group(
+    file: pq.ParquetFile, group: int, names: Sequence[str], *, max_rows: int = PLAIN_BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """Returns batches of a row group's columns, each of about 8 MiB and at most `max_rows` rows."""
+    metadata = file.metadata.row_group(group)
+    if metadata.num_rows == 0:
+        return iter(())
+    rows = max(1, min(max_rows, _READ_UNIT_BYTES * metadata.num_rows // max(1, _read_bytes(metadata, names))))
+    return file.iter_batches(batch_size=rows, row_groups=[group], columns=list(names), use_threads=False)
 
 
 def _is_storage_failure(error: Exception) -> bool:
