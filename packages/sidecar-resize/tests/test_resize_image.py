@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 from pydantic import ValidationError
-from sidecar_core.errors import ConfigError, OpError
+from sidecar_core.errors import ConfigError
 from sidecar_core.isolation import IsolationOptions, IsolationPool
-from sidecar_core.op import OpContext, PlanContext
+from sidecar_core.op import OpContext
+from sidecar_core.pipeline import build_pipeline, check_columns
 from sidecar_core.reasons import Reason
 from sidecar_core.registry import op_class
 from sidecar_core.testing.conformance import OpConformance
@@ -121,12 +122,12 @@ def test_structs_of_bytes_and_path_are_read(pool):
     assert result.column("0_26mp_process_reason").to_pylist() == [*REASONS, "missing"]
 
 
-def test_columns_that_hold_no_bytes_are_refused(pool):
-    with pytest.raises(OpError, match="holds no bytes"):
-        run(picture_table(["text"], pa.string()), pool)
-    op = ResizeImage(ResizeImage.Params(targets=[{"area": 512}]))
-    with pytest.raises(ConfigError, match="has type string"):
-        op.output_schema(pa.schema([("image", pa.string())]), PlanContext(picture_dataset()))
+def test_columns_that_hold_no_bytes_are_refused():
+    pipeline = build_pipeline(picture_dataset(), [{"type": "resize_image", "targets": [{"area": 512}]}])
+    for dtype in (pa.string(), pa.struct([("path", pa.string())])):
+        with pytest.raises(ConfigError, match="image_column") as refused:
+            check_columns(pipeline, pa.schema([("image_key", pa.string()), ("image", dtype)]))
+        assert len(refused.value.problems) == 1
 
 
 def test_a_row_that_takes_too_long_costs_only_itself(pool):
@@ -214,7 +215,7 @@ def test_wrong_parameters_are_refused(params, said):
 
 def test_a_dataset_without_pictures_is_refused():
     op = ResizeImage(ResizeImage.Params(targets=[{"area": 512}]))
-    with pytest.raises(ValueError, match="no image_column"):
+    with pytest.raises(ConfigError, match="no image_column"):
         op.validate(replace(picture_dataset(), image_column=None))
 
 
