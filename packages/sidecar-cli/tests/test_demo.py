@@ -15,7 +15,7 @@ from sidecar_core.storage import open_storage
 @pytest.fixture
 def demo(sidecar, tmp_path):
     folder = tmp_path / "the demo ü=1"
-    return folder, sidecar("demo", folder, "--json")
+    return folder, sidecar("demo", folder, "--json", env={"RAY_ADDRESS": "ray://127.0.0.1:1"})
 
 
 def test_each_row_comes_out_as_it_must_and_everything_is_verified(demo, sidecar):

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 from sidecar_core.errors import UsageError
-from sidecar_runtimes import choose
+from sidecar_runtimes.choose import make_runtime
 from sidecar_runtimes.options import PICTURE_OPTIONS, RUN_OPTIONS, RUNTIMES, chosen_runtime, parse_named_prefixes
 from sidecar_runtimes.run import RunOptions
 
@@ -41,8 +41,11 @@ def test_what_is_no_named_prefix_is_refused(values):
         parse_named_prefixes("--output", values)
 
 
-def test_the_runtimes_that_are_offered_are_those_that_there_are():
-    assert RUNTIMES == choose.RUNTIMES
+@pytest.mark.parametrize("name", RUNTIMES)
+def test_each_runtime_that_is_offered_can_be_made(make_pipeline, monkeypatch, name):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    made = make_runtime(RunOptions(runtime=name), make_pipeline())
+    assert made.name == ("local" if name == "auto" else name)
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,13 @@ class _Runs:
     def run(self, name: str, *, output_prefix: str | None = None) -> RunReport:
         """Runs a pipeline; goes on with what an earlier demo left."""
         pipeline = load_pipeline(self._folder / f"configs/pipelines/{name}.yaml")
-        options = RunOptions(output_prefix=output_prefix, skip_existing=True, redo_stale=True, workers=self._workers)
+        options = RunOptions(
+            output_prefix=output_prefix,
+            skip_existing=True,
+            redo_stale=True,
+            runtime="local",  # whatever cluster RAY_ADDRESS may name
+            workers=self._workers,
+        )
         prepared = prepare_run(pipeline, options)
         report = execute_run(prepared, observer=self._observer() if self._observer else None)
         self.problems += [f"{failed.rel_path}: {failed.error}" for failed in report.failed]

@@ -12,8 +12,7 @@ from sidecar_core.dataset import StorageOptions
 from sidecar_core.errors import UsageError
 from sidecar_core.pipeline import load_pipeline
 from sidecar_core.plan import plan_run
-from sidecar_core.storage import normalise_prefix, open_storage
-from sidecar_runtimes.manifest import RUN_FOLDER
+from sidecar_core.storage import RUN_FOLDER, normalise_prefix, open_storage
 from sidecar_runtimes.options import KEY_COLUMN, parse_named_prefixes
 from sidecar_runtimes.prefixes import resolve_outputs
 from sidecar_runtimes.verify import VerifyReport, verify_dataset

@@ -10,6 +10,7 @@ from sidecar_core.errors import UsageError
 from sidecar_core.problems import did_you_mean
 
 from sidecar_runtimes.local import LocalRuntime
+from sidecar_runtimes.options import RUNTIMES
 from sidecar_runtimes.ray_actors import RayActorRuntime
 from sidecar_runtimes.ray_tasks import RayTaskRuntime, refuse_side_inputs
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from sidecar_runtimes.base import Runtime
 
-RUNTIMES = ("auto", "local", "ray", "actor")
 _MANY_FILTERS = 2
 
 

@@ -9,10 +9,12 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import distributions
 from typing import TYPE_CHECKING, Literal, Self
 
 from sidecar_core.errors import StorageError
+from sidecar_core.storage import RUN_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from sidecar_core.plan import RunPlan
     from sidecar_core.storage import Storage
 
-RUN_FOLDER = "_sidecar"
 _WRITE_EVERY_S = 60.0
 
 Outcome = Literal["running", "done", "failed", "interrupted", "lost_lease"]
@@ -68,7 +69,8 @@ class RunTally:
 class RunManifest:
     """Writes `<output_prefix>_sidecar/runs/<run_id>.json` in each output, from its start to its end.
 
-    Use as a context manager; leaving it without `finish` records an interrupted run.
+    Use as a context manager; leaving it without `finish` records an interrupted run. With `retried`, it tells of
+    a retry of the rows with these reasons: its rows are those that were computed again.
     """
 
     def __init__(
@@ -79,8 +81,10 @@ class RunManifest:
         *,
         runtime: Mapping[str, object],
         command: Sequence[str] | None = None,
+        retried: Sequence[str] = (),
     ) -> None:
         self._plan = plan
+        self._retried = list(retried)
         self._outputs = outputs
         self._tally = tally
         self._runtime = runtime
@@ -121,6 +125,8 @@ class RunManifest:
         elapsed_s = max((now - self._started).total_seconds(), 1e-9)
         return {
             "run_id": plan.run_id,
+            "kind": "retry" if self._retried else "run",
+            "retried_reasons": self._retried,
             "outcome": self._outcome,
             "started": self._started.isoformat(timespec="seconds"),
             "written": now.isoformat(timespec="seconds"),
@@ -161,7 +167,7 @@ class RunManifest:
             for report in self._tally.failed
         ]
         for storage in self._outputs:
-            if lines or storage.stat(f"{RUN_FOLDER}/failed_shards.jsonl") is not None:
+            if lines or (not self._retried and storage.stat(f"{RUN_FOLDER}/failed_shards.jsonl") is not None):
                 text = "".join(f"{line}\n" for line in lines)
                 storage.write_bytes(f"{RUN_FOLDER}/failed_shards.jsonl", text.encode())
 
@@ -173,6 +179,7 @@ class RunManifest:
                 continue
 
 
+@cache
 def _package_versions() -> dict[str, str]:
     """Versions of sidecar's packages and of what decides their output."""
     deciding = {"pyarrow", "pillow", "numpy", "opencv-python-headless", "ray", "pydantic"}
