@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import platform
 import sys
 import threading
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sidecar_core.storage import Storage
 
 _WRITE_EVERY_S = 60.0
+_logger = logging.getLogger("sidecar")
 
 Outcome = Literal["running", "done", "failed", "interrupted", "lost_lease"]
 
@@ -108,9 +110,14 @@ class RunManifest:
         self._writer.join()
         if self._outcome == "running":
             self._outcome = "failed" if exc_type is not None and issubclass(exc_type, Exception) else "interrupted"
-        self.write()
-        if self._outcome != "lost_lease":  # the list is that of whoever holds it now
-            self._write_failed_shards()
+        try:
+            self.write()
+            if self._outcome != "lost_lease":  # the list is that of whoever holds it now
+                self._write_failed_shards()
+        except StorageError as error:
+            if exc_type is None:
+                raise
+            _logger.warning("the run's manifest is not complete: %s", error)  # what ended the run counts more
 
     def write(self) -> None:
         """Writes the manifest as it stands into every output."""
@@ -175,8 +182,8 @@ class RunManifest:
         while not self._stop.wait(_WRITE_EVERY_S):
             try:
                 self.write()
-            except StorageError:  # the run goes on; the manifest is written again in a minute and at the end
-                continue
+            except StorageError as error:  # the run goes on; it is written again in a minute and at the end
+                _logger.warning("the run's manifest is not up to date: %s", error)
 
 
 @cache

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+import shutil
+import time
+
+import pytest
+from sidecar_core.errors import StorageError
+from sidecar_core.testing.datasets import write_main
+from sidecar_runtimes import manifest as module
+from sidecar_runtimes.manifest import RunManifest, RunTally
+from sidecar_runtimes.run import RunOptions, prepare_run
+
+
+@pytest.fixture
+def prepared(tmp_path, make_pipeline):
+    write_main(tmp_path / "main", {"a.parquet": [b"x"]})
+    return prepare_run(make_pipeline(), RunOptions(output_prefix=str(tmp_path / "out")))
+
+
+@pytest.fixture
+def make_manifest(prepared):
+    def make():
+        return RunManifest(
+            prepared.plan, prepared.outputs, RunTally(planned=1), runtime={"name": "test"}, command=["x"]
+        )
+
+    return make
+
+
+def block(folder):
+    """Lets nothing be written into the folder of manifests, whoever tries."""
+    shutil.rmtree(folder / "out/_sidecar/runs")
+    (folder / "out/_sidecar/runs").write_text("a file where a folder should be")
+
+
+def outcome(folder, prepared):
+    return json.loads((folder / f"out/_sidecar/runs/{prepared.plan.run_id}.json").read_text())["outcome"]
+
+
+@pytest.mark.parametrize(("error", "recorded"), [(KeyboardInterrupt, "interrupted"), (ValueError, "failed")])
+def test_how_a_run_ended_is_recorded(tmp_path, prepared, make_manifest, error, recorded):
+    with pytest.raises(error), make_manifest():
+        assert outcome(tmp_path, prepared) == "running"
+        raise error
+    assert outcome(tmp_path, prepared) == recorded
+
+
+def test_a_manifest_that_cannot_be_written_hides_no_other_error(tmp_path, make_manifest, caplog):
+    with pytest.raises(KeyboardInterrupt), make_manifest():
+        block(tmp_path)
+        raise KeyboardInterrupt
+    assert "cannot write it" in caplog.text
+
+
+def test_a_manifest_that_cannot_be_written_at_the_end_is_an_error(tmp_path, make_manifest):
+    with pytest.raises(StorageError, match="cannot write it"), make_manifest() as manifest:
+        block(tmp_path)
+        manifest.finish("done")
+
+
+def test_a_manifest_that_cannot_be_written_in_between_is_said(tmp_path, prepared, make_manifest, caplog, monkeypatch):
+    monkeypatch.setattr(module, "_WRITE_EVERY_S", 0.001)
+    with make_manifest() as manifest:
+        block(tmp_path)
+        while "cannot write it" not in caplog.text:
+            time.sleep(0.001)
+        (tmp_path / "out/_sidecar/runs").unlink()
+        manifest.finish("done")
+    assert outcome(tmp_path, prepared) == "done"
