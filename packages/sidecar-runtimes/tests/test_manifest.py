@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from contextlib import suppress
 
 import pytest
 from sidecar_core.errors import StorageError
@@ -29,9 +30,12 @@ def make_manifest(prepared):
 
 
 def block(folder):
-    """Lets nothing be written into the folder of manifests, whoever tries."""
-    shutil.rmtree(folder / "out/_sidecar/runs")
-    (folder / "out/_sidecar/runs").write_text("a file where a folder should be")
+    """Lets nothing be written into the folder of manifests, whoever tries, and may be trying already."""
+    runs = folder / "out/_sidecar/runs"
+    while not runs.is_file():
+        shutil.rmtree(runs, ignore_errors=True)
+        with suppress(IsADirectoryError):
+            runs.write_text("a file where a folder should be")
 
 
 def outcome(folder, prepared):
@@ -40,23 +44,34 @@ def outcome(folder, prepared):
 
 @pytest.mark.parametrize(("error", "recorded"), [(KeyboardInterrupt, "interrupted"), (ValueError, "failed")])
 def test_how_a_run_ended_is_recorded(tmp_path, prepared, make_manifest, error, recorded):
-    with pytest.raises(error), make_manifest():
-        assert outcome(tmp_path, prepared) == "running"
-        raise error
+    def fail():
+        with make_manifest():
+            assert outcome(tmp_path, prepared) == "running"
+            raise error
+
+    with pytest.raises(error):
+        fail()
     assert outcome(tmp_path, prepared) == recorded
 
 
 def test_a_manifest_that_cannot_be_written_hides_no_other_error(tmp_path, make_manifest, caplog):
-    with pytest.raises(KeyboardInterrupt), make_manifest():
-        block(tmp_path)
-        raise KeyboardInterrupt
+    def interrupt():
+        with make_manifest():
+            block(tmp_path)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
     assert "cannot write it" in caplog.text
 
 
 def test_a_manifest_that_cannot_be_written_at_the_end_is_an_error(tmp_path, make_manifest):
-    with pytest.raises(StorageError, match="cannot write it"), make_manifest() as manifest:
-        block(tmp_path)
-        manifest.finish("done")
+    manifest = make_manifest()
+    manifest.__enter__()
+    block(tmp_path)
+    manifest.finish("done")
+    with pytest.raises(StorageError, match="cannot write it"):
+        manifest.__exit__(None, None, None)
 
 
 def test_a_manifest_that_cannot_be_written_in_between_is_said(tmp_path, prepared, make_manifest, caplog, monkeypatch):
