@@ -66,8 +66,11 @@ class MainShard:
             for field in plan.main_schema:
                 if field.name not in schema.names:
                     raise ShardError(f"{uri}: no column {field.name!r}", "columns " + ", ".join(schema.names))
+                found = schema.field(field.name).type
+                if found == field.type:
+                    continue
                 try:
-                    check_castable(schema.field(field.name).type, field.type)
+                    check_castable(found, field.type)
                 except ValueError as error:
                     message = f"{uri}: column {field.name!r} is not as in the dataset's first shard: {error}"
                     raise ShardError(message, str(field.type)) from error
