@@ -45,6 +45,10 @@ def uploads(api, store):
     return [upload["Key"] for upload in api.list_multipart_uploads(Bucket=bucket, Prefix=key).get("Uploads", [])]
 
 
+def is_moto(api):
+    return "werkzeug" in api.list_buckets()["ResponseMetadata"]["HTTPHeaders"].get("server", "").lower()
+
+
 def keys(api, store):
     bucket, key = split_bucket(store.prefix)
     found = api.list_objects_v2(Bucket=bucket, Prefix=key).get("Contents", [])
@@ -56,16 +60,24 @@ NAMES = [
     "a=1/b+c.parquet",
     "100%25.parquet",
     "é/日本.parquet",
-    "a//b.parquet",
     "q?x&y#z.parquet",
     "it's.parquet",
 ]
 
 
 def test_keys_are_taken_literally(store):
-    for name in NAMES:
+    check_names(store, NAMES)
+
+
+@pytest.mark.usefixtures("only_moto")
+def test_empty_segments_of_keys_are_taken_literally(store):
+    check_names(store, ["a//b.parquet", "a/b.parquet"])
+
+
+def check_names(store, names):
+    for name in names:
         store.write_bytes(name, name.encode())
-    assert [info.rel_path for info in store.list_shards()] == sorted(NAMES)
+    assert [info.rel_path for info in store.list_shards()] == sorted(names)
     for info in store.list_shards():
         assert store.stat(info.rel_path) == info
         assert store.read_bytes(info.rel_path) == info.rel_path.encode()
@@ -102,7 +114,7 @@ def test_listing_goes_over_pages(store):
     assert [info.rel_path for info in store.list_shards("109")] == names[1090:1100]
 
 
-def test_what_is_not_there(store, options):
+def test_what_is_not_there(store, options, api):
     with pytest.raises(StorageNotFoundError, match="no object has this prefix"):
         store.list_shards()
     assert store.list_shards(missing_ok=True) == []
@@ -115,6 +127,8 @@ def test_what_is_not_there(store, options):
     nowhere = open_storage("s3://no-such-bucket/x", options)
     with pytest.raises(StorageNotFoundError, match="NoSuchBucket"):
         nowhere.list_shards(missing_ok=True)
+    if not is_moto(api):
+        return  # SeaweedFS makes the bucket then
     with pytest.raises(StorageNotFoundError, match="NoSuchBucket"):
         nowhere.write_bytes("a", b"")
 
@@ -285,91 +299,11 @@ def test_a_process_that_is_killed_while_it_uploads_leaves_no_object(store, proxy
     assert said == b""
     assert store.list_shards(missing_ok=True) == []
     assert len(uploads(api, store)) == 1
-    assert store.clean_staging() == 1  # moto says that every upload began in 2010
-    assert uploads(api, store) == []
+    if is_moto(api):  # it says that every upload began in 2010
+        assert store.clean_staging() == 1
+        assert uploads(api, store) == []
     store.commit_file(stage(tmp_path, b"again"), "a.parquet")
     assert store.read_bytes("a.parquet") == b"again"
-
-
-@pytest.mark.parametrize("fault", [503, 500, 429, "drop", "lose_answer"])
-def test_what_fails_in_passing_is_tried_again(faulty, proxy, tmp_path, fault, api):
-    content = b"x" * (11 * MIB)
-    proxy.fail_first(2, fault)
-    first = faulty.commit_file(stage(tmp_path, content), "large.parquet")
-    faulty.commit_file(stage(tmp_path), "small.parquet")
-    proxy.fail_first(2, fault)
-    assert [info.rel_path for info in faulty.list_shards()] == ["large.parquet", "small.parquet"]
-    assert faulty.stat("large.parquet") == first
-    with faulty.open_input("large.parquet") as file:
-        assert file.read() == content
-    assert faulty.read_bytes("small.parquet") == b"shard"
-    assert sorted(keys(api, faulty)) == ["large.parquet", "small.parquet"]
-
-
-def test_a_body_that_ends_early_is_read_again(faulty, proxy):
-    content = bytes(range(256)) * 1000
-    faulty.write_bytes("a", content)
-    proxy.fail_first(2, "cut_body")
-    with faulty.open_input("a") as file:
-        assert file.read() == content
-    proxy.fail_first(2, "cut_body")
-    assert faulty.read_bytes("a") == content
-
-
-def test_an_answer_that_is_lost_does_not_hide_another_writer(faulty, proxy, tmp_path):
-    first = faulty.write_bytes("a", b"mine")
-    proxy.fail_first(1, "lose_answer")
-    with pytest.raises(ConflictError):
-        faulty.write_bytes("a", b"also mine", if_absent=True)
-    second = faulty.write_bytes("a", b"next", if_match=first)
-    assert faulty.read_bytes("a") == b"next"
-    assert faulty.stat("a") == second
-
-
-def test_it_gives_up_and_names_the_object(faulty, proxy, tmp_path, api):
-    faulty.write_bytes("a", b"x")
-    staged = stage(tmp_path, b"x" * (6 * MIB))
-    for fault, said in ((503, "503 SlowDown"), ("drop", "closed")):
-        proxy.fault = lambda method, path, headers, fault=fault: fault
-        for attempt in (
-            faulty.list_shards,
-            lambda: faulty.read_bytes("a"),
-            lambda: faulty.commit_file(staged, "b.parquet"),
-        ):
-            proxy.requests.clear()
-            with pytest.raises(StorageError, match=rf"{faulty.prefix}.*{said}.*tried 4 times") as caught:
-                attempt()
-            assert len(proxy.requests) == 4
-            assert "fix: " in str(caught.value)
-    assert keys(api, faulty) == ["a"]
-
-
-def test_a_failed_part_aborts_the_upload(faulty, proxy, tmp_path, api):
-    proxy.fault = lambda method, path, headers: 500 if "partNumber=2" in path else None
-    staged = stage(tmp_path, b"x" * (12 * MIB))
-    with pytest.raises(StorageError, match=r"b\.parquet: cannot write a part of it: 500 InternalError"):
-        faulty.commit_file(staged, "b.parquet")
-    assert staged.exists()
-    assert uploads(api, faulty) == []
-    assert keys(api, faulty) == []
-
-
-@pytest.mark.parametrize(("status", "kind"), [(403, StorageError), (404, StorageNotFoundError)])
-def test_what_is_refused_is_not_tried_again(faulty, proxy, status, kind):
-    proxy.fault = lambda method, path, headers: status
-    for attempt in (
-        lambda: faulty.read_bytes("a"),
-        lambda: faulty.open_input("a"),
-        lambda: faulty.list_shards(missing_ok=True),
-    ):
-        proxy.requests.clear()
-        with pytest.raises(kind, match=str(status)) as caught:
-            attempt()
-        assert len(proxy.requests) == 1
-        assert "region us-east-1, profile none, endpoint http" in str(caught.value)
-    if status == 403:
-        with pytest.raises(StorageError, match="403"):
-            faulty.stat("a")
 
 
 def test_no_server(prefix, options):
@@ -404,17 +338,20 @@ def test_a_credential_process_without_a_terminal_ends_at_once(prefix, options, t
     assert caught.value.message.startswith(prefix)
 
 
+KEY_ID, SECRET = "EXAMPLEKEYID", "EXAMPLESECRET"  # those of the servers
+
+
 def test_a_profile_gives_credentials_and_none_leave_the_process(store, options, tmp_path, monkeypatch):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     Path(tmp_path, "aws-credentials").write_text(
-        "[team]\naws_access_key_id = TEAMKEY\naws_secret_access_key = TEAMSECRET\n"
+        f"[team]\naws_access_key_id = {KEY_ID}\naws_secret_access_key = {SECRET}\n"
     )
     team = S3Storage(store.prefix, type(options)(options.endpoint_url, profile="team"))
     team.write_bytes("a", b"x")
     pickled = pickle.dumps(team)
-    assert b"TEAMKEY" not in pickled
-    assert b"TEAMSECRET" not in pickled
+    assert KEY_ID.encode() not in pickled
+    assert SECRET.encode() not in pickled
     assert pickle.loads(pickled).read_bytes("a") == b"x"
 
 
@@ -424,7 +361,8 @@ calls = pathlib.Path(__file__).with_name("calls")
 with calls.open("a") as file:
     file.write("x")
 expires = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(minutes=5)
-print(json.dumps({"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": expires.isoformat()}))
+known = {"AccessKeyId": "EXAMPLEKEYID", "SecretAccessKey": "EXAMPLESECRET"}
+print(json.dumps({"Version": 1, **known, "Expiration": expires.isoformat()}))
 """
 
 
@@ -441,6 +379,7 @@ def test_credentials_are_renewed_before_they_expire(store, options, tmp_path, mo
     assert Path(tmp_path, "calls").stat().st_size > first >= 1
 
 
+@pytest.mark.usefixtures("only_moto")
 def test_a_store_that_ignores_conditions_is_told_apart(store, proxy, options):
     assert store.honours_conditions()
     assert store.list_objects(missing_ok=True) == []

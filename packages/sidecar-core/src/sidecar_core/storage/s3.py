@@ -208,7 +208,10 @@ class S3Storage(Storage):
         def attempt() -> tuple[int, str, bytes]:
             answer = self._client.call("get_object", uri, "read", Range=f"bytes=-{TAIL_BYTES}", **self._where(rel_path))
             tail: bytes = answer["Body"].read()
-            size = int(answer["ContentRange"].rpartition("/")[2]) if "ContentRange" in answer else len(tail)
+            said = answer.get("ContentRange")
+            size = int(said.rpartition("/")[2]) if said else len(tail)
+            if len(tail) != min(size, TAIL_BYTES):
+                raise ConnectionError(f"{len(tail)} of {min(size, TAIL_BYTES)} bytes")
             return size, answer["ETag"], tail
 
         return self._client.persist(attempt, uri, "read")
