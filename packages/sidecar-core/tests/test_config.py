@@ -94,10 +94,19 @@ def test_a_config_error_of_a_validator_keeps_its_hints():
 
 
 def test_a_list_of_wrong_items_is_not_called_too_short():
-    class Many(StrictModel):
-        items: tuple[int, ...] = Field(min_length=1)
+    class Item(StrictModel):
+        width: int
 
-    for text, expected in (("items: [x]", "items[0]: found 'x'"), ("items: []", "items: 0 items")):
+    class Many(StrictModel):
+        items: tuple[int, ...] = Field((1,), min_length=1)
+        deep: tuple[Item, ...] = Field((Item(width=1),), min_length=1)
+
+    for text, expected in (
+        ("items: [x]", "items[0]: found 'x'"),
+        ("items: []", "items: 0 items"),
+        ("deep: [{width: x}]", "deep[0].width: found 'x'"),
+        ("deep: []", "deep: 0 items"),
+    ):
         with pytest.raises(ConfigError) as caught:
             validate_model(Many, parse_yaml(text))
         assert len(caught.value.problems) == 1

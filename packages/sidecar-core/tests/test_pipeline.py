@@ -80,6 +80,13 @@ def test_a_dataset_that_is_not_found_lists_each_place(configs):
     assert "'../x.yaml' was not found" in refused(configs, PIPELINE.replace("getty", "../x.yaml"))
 
 
+@pytest.mark.parametrize("name", ["x" * 5000, "x" * 5000 + ".yaml", "a\\0b"], ids=["long", "long path", "nul"])
+def test_a_dataset_that_no_file_can_have_as_its_name_is_not_found(configs, name):
+    text = refused(configs, PIPELINE.replace("getty", f'"{name}"'))
+    assert text.startswith("configs/pipelines/p.yaml:1:10: dataset: dataset '")
+    assert "was not found" in text[:200]
+
+
 def test_problems_of_all_files_come_at_once(configs):
     (configs / "datasets/getty.yaml").write_text(DATASET.replace("key_column", "key_colum"))
     (configs / "schemas/team.yaml").write_text("types: {score_v1: {fields: [{name: mean, type: flaot32}]}}")

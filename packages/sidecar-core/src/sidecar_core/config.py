@@ -155,7 +155,7 @@ def _mapping_at(document: YamlDocument, at: Loc, without: tuple[str, ...]) -> di
 def _problems_of(error: ValidationError, model: type[BaseModel], document: YamlDocument, at: Loc) -> list[Problem]:
     """Returns the problems of a model's data, each with its place."""
     details = error.errors(include_url=False)
-    inside = {detail["loc"][:-1] for detail in details}
+    inside = {detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))}
     # Pydantic also calls a list too short when its only items are wrong.
     details = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in inside]
     found = _merge_alternatives([problem for detail in details for problem in _located(model, detail, document, at)])

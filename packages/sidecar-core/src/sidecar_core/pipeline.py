@@ -238,14 +238,22 @@ def _find_dataset(document: YamlDocument, named: str, path: Path, problems: Prob
         tried = [path.absolute().parent / named]
     else:
         tried = [folder / "datasets" / f"{named}.yaml" for folder in path.absolute().parents]
-    found = next((file for file in tried if file.is_file()), None)
+    found = next((file for file in tried if _is_file(file)), None)
     if found is not None:
         return shown(found)
     known = {file.stem for place in tried for file in place.parent.glob("*.yaml")}
-    message = f"dataset {named!r} was not found{did_you_mean(named, known)}"
+    message = f"dataset {describe(named)} was not found{did_you_mean(named, known)}"
     places = "one of these files: " + ", ".join(str(shown(file)) for file in tried)
     problems.add(document.problem(("dataset",), message, expected=places))
     return None
+
+
+def _is_file(path: Path) -> bool:
+    """Like `Path.is_file`; a name that is too long, or in a folder that may not be looked into, is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _import_plugin(document: YamlDocument, index: int, plugin: str, problems: ProblemCollector) -> None:
