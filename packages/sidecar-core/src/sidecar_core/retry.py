@@ -1,0 +1,283 @@
+"""Computing only some rows of a shard again: those with given reasons. All other values stay as they are."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sidecar_core import __version__
+from sidecar_core.align import first_misaligned
+from sidecar_core.chosen_rows import choose_rows, reason_sources
+from sidecar_core.errors import ShardError
+from sidecar_core.execute import apply_ops, commit_files, open_writer, output_table, raise_if_cancelled
+from sidecar_core.footer import FooterInfo
+from sidecar_core.op import OpContext
+from sidecar_core.outcome import ShardReport, count_reasons, reasons_at
+from sidecar_core.shard_reader import MainShard, open_parquet, read_row_group
+from sidecar_core.shard_writer import check_shard_file
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Generator, Iterator
+    from pathlib import Path
+
+    import pyarrow.parquet as pq
+
+    from sidecar_core.chosen_rows import ChosenRows
+    from sidecar_core.execute import ShardResources
+    from sidecar_core.plan import PlannedOutput, PlannedShard, RunPlan
+    from sidecar_core.shard_reader import ShardBatch
+    from sidecar_core.shard_writer import ShardWriter
+    from sidecar_core.storage import Storage
+
+
+@dataclass(frozen=True)
+class RetriedShard:
+    """What became of the chosen rows of one shard.
+
+    Attributes:
+        report: as of a run; its rows are those that were computed, its invalid rows those of them that still are.
+        before: per output, the computed rows by the reason that they had.
+    """
+
+    report: ShardReport
+    before: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+def retry_shard(
+    plan: RunPlan, shard: PlannedShard, resources: ShardResources, *, reasons: Collection[str]
+) -> RetriedShard:
+    """Computes the rows with one of the reasons again, and replaces the output shards that have such rows.
+
+    Ops get runs of consecutive chosen rows. Only row groups of the main shard with chosen rows are read.
+
+    Args:
+        plan: the plan with whose fingerprints the output shards were made.
+        shard: the main shard, and the shard of each output, all there.
+        resources: storages, child processes and staging folders of this process.
+        reasons: what to look for in the outputs' reason columns.
+
+    Raises:
+        ShardError: an output shard is not one that this plan made of this main shard.
+        OpError: an op broke its contract.
+        LeaseLostError: the plan is leased, and the run no longer holds the lease of every output.
+        StorageError: reading or committing failed, or an output shard was replaced meanwhile.
+        RunCancelledError: `resources.cancelled` was set.
+    """
+    started = time.monotonic()
+    with ExitStack() as scope:
+        held = [
+            scope.enter_context(_HeldShard(storage, output, shard.rel_path))
+            for storage, output in zip(resources.outputs, plan.outputs, strict=True)
+        ]
+        chosen = choose_rows(plan, reason_sources(plan), [each.file for each in held], reasons)
+        changed = [index for index, rows in enumerate(chosen.by_output) if rows.true_count]
+        if not changed:
+            return RetriedShard(ShardReport(shard.rel_path, "done", elapsed_s=time.monotonic() - started))
+        source = scope.enter_context(MainShard.open(resources.main, shard.main, plan))
+        splices = [
+            _Splice(plan.outputs[index], held[index], chosen, index, _open(scope, plan, shard, resources, index))
+            for index in changed
+        ]
+        for each in held:
+            each.check_rows(source.num_rows)
+        _stream(plan, source, resources, chosen, splices)
+        source.check_unchanged()
+        files = {splice.index: splice.finish(plan, source) for splice in splices}
+        committed = commit_files(plan, shard, resources, files)
+    return RetriedShard(
+        ShardReport(
+            rel_path=shard.rel_path,
+            status="done",
+            rows=chosen.any.true_count,
+            invalid={splice.output.name: dict(splice.after) for splice in splices},
+            bytes_in=shard.main.size_bytes,
+            bytes_out=sum(info.size_bytes for info in committed),
+            elapsed_s=time.monotonic() - started,
+        ),
+        before={splice.output.name: dict(splice.before) for splice in splices},
+    )
+
+
+class _HeldShard:
+    """An open output shard whose rows are taken in order."""
+
+    def __init__(self, storage: Storage, output: PlannedOutput, rel_path: str) -> None:
+        self.uri = storage.uri(rel_path)
+        self._opened = open_parquet(storage, rel_path)
+        self._output = output
+        self._waiting: list[pa.RecordBatch] = []
+
+    def __enter__(self) -> Self:
+        self.file: pq.ParquetFile = self._opened.__enter__()
+        try:
+            footer = FooterInfo.from_metadata(self.file.metadata.metadata)
+        except ValueError as error:
+            raise ShardError(f"{self.uri}: {error}", "a footer as sidecar writes it") from error
+        if footer is None or footer.fingerprint != self._output.fingerprint:
+            raise ShardError(f"{self.uri}: another pipeline made it", None, "make it again: sidecar run --redo-stale")
+        if not self.file.schema_arrow.equals(self._output.schema):
+            raise ShardError(f"{self.uri}: schema {self.file.schema_arrow}", str(self._output.schema))
+        self.footer = footer
+        self._batches = self._read()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._batches.close()
+        self._opened.__exit__(None, None, None)
+
+    def check_rows(self, rows: int) -> None:
+        """Raises ShardError when it does not have that many rows."""
+        if self.file.metadata.num_rows != rows:
+            raise ShardError(f"{self.uri}: {self.file.metadata.num_rows} rows", f"the main shard's {rows}")
+
+    def take(self, rows: int) -> Iterator[pa.Table]:
+        """Yields the next rows, so many in all, in pieces of about 8 MiB."""
+        while rows:
+            batch = self._waiting.pop() if self._waiting else next(self._batches)
+            if batch.num_rows > rows:
+                self._waiting.append(batch.slice(rows))
+                batch = batch.slice(0, rows)
+            rows -= batch.num_rows
+            yield pa.Table.from_arrays(batch.columns, schema=self._output.schema)
+
+    def _read(self) -> Generator[pa.RecordBatch]:
+        for group in range(self.file.metadata.num_row_groups):
+            yield from read_row_group(self.file, group, self._output.schema.names)
+
+
+class _Splice:
+    """One output's new shard: rows of the old one, and in their places the rows that were computed."""
+
+    def __init__(
+        self, output: PlannedOutput, held: _HeldShard, chosen: ChosenRows, index: int, writer: ShardWriter
+    ) -> None:
+        self.output = output
+        self.index = index
+        self.before: Counter[str] = Counter()
+        self.after: Counter[str] = Counter()
+        self._held = held
+        self._chosen = chosen
+        self._writer = writer
+        self._rows = chosen.by_output[index]
+        self._invalid = {column: Counter(reasons) for column, reasons in held.footer.invalid.items()}
+
+    def keep(self, rows: int) -> None:
+        """Writes the next rows as they are; a row group of the main shard ends with them."""
+        for table in self._held.take(rows):
+            self._writer.write(table)
+        self._writer.write(self.output.schema.empty_table(), end_row_group=True)
+
+    def write(self, batch: ShardBatch, computed: list[tuple[int, pa.Table]], key_column: str) -> None:
+        """Writes the rows of a batch of the main shard, with what was computed of them: first row, and table."""
+        rows = batch.table.num_rows
+        old = pa.concat_tables([self.output.schema.empty_table(), *self._held.take(rows)])
+        moved = first_misaligned(batch.table.column(key_column), old.column(0), null_matches_null=True)
+        if moved is not None:
+            row = batch.first_row + moved
+            raise ShardError(
+                f"{self._held.uri} row {row}: key {old.column(0)[moved].as_py()!r} is not the main shard's"
+            )
+        pieces: list[pa.Table] = []
+        done = 0
+        for first_row, table in computed:
+            mine = self._rows.slice(first_row, table.num_rows)
+            new = output_table(self.output, table)
+            for start, length in _runs(mine):
+                begins = first_row - batch.first_row + start
+                pieces += [old.slice(done, begins - done), new.slice(start, length)]
+                done = begins + length
+            self._count(table, mine, first_row)
+        pieces.append(old.slice(done))
+        self._writer.write(pa.concat_tables(pieces), end_row_group=batch.ends_row_group)
+
+    def finish(self, plan: RunPlan, source: MainShard) -> Path:
+        """Closes the file with its footer and proves it; returns where it is."""
+        before = self._held.footer
+        report = self._writer.close(
+            FooterInfo(
+                fingerprint=self.output.fingerprint,
+                run_id=plan.run_id,
+                version=__version__,
+                inputs=(source.version, *(version for version in before.inputs if version.kind != "main")),
+                rows=source.num_rows,
+                key_digest="",
+                key_digest_row_groups=(),
+                invalid={column: dict(+reasons) for column, reasons in self._invalid.items()},
+            )
+        )
+        if report.key_digest != before.key_digest:
+            raise ShardError(f"{self._held.uri}: its keys are not those that its footer tells", None, "make it again")
+        check_shard_file(self._writer.path, self.output.schema, source.num_rows)
+        return self._writer.path
+
+    def _count(self, table: pa.Table, mine: pa.BooleanArray, first_row: int) -> None:
+        """Moves the counts of invalid rows from what the rows had to what they have."""
+        paths = dict.fromkeys(self.output.reason_columns.values())
+        old = {path: self._chosen.reasons[path].slice(first_row, table.num_rows) for path in self._chosen.reasons}
+        new = {path: reasons_at(table, path) for path in self._chosen.reasons}
+        own = [path for path in paths if path in old] or list(old)
+        for column, path in self.output.reason_columns.items():
+            if path in old:
+                counts = self._invalid.setdefault(column, Counter())
+                counts.subtract(count_reasons(old[path].filter(mine)))
+                counts.update(count_reasons(new[path].filter(mine)))
+        self.before.update(count_reasons(pc.coalesce(*(old[path] for path in own)).filter(mine)))
+        self.after.update(count_reasons(pc.coalesce(*(new[path] for path in own)).filter(mine)))
+
+
+def _open(scope: ExitStack, plan: RunPlan, shard: PlannedShard, resources: ShardResources, index: int) -> ShardWriter:
+    return scope.enter_context(open_writer(plan.outputs[index], resources.staging[index], shard.rel_path))
+
+
+def _stream(
+    plan: RunPlan, source: MainShard, resources: ShardResources, chosen: ChosenRows, splices: list[_Splice]
+) -> None:
+    """Goes through the main shard's row groups in order; those without chosen rows are not read."""
+    state: dict[object, object] = {}
+    first_row = 0
+    with ExitStack() as shard_scope:
+        for group, rows in enumerate(source.row_group_rows):
+            raise_if_cancelled(resources)
+            wanted = chosen.any.slice(first_row, rows)
+            first_row += rows
+            if not wanted.true_count:
+                for splice in splices:
+                    splice.keep(rows)
+                continue
+            for batch in source.batches([group]):
+                raise_if_cancelled(resources)
+                computed: list[tuple[int, pa.Table]] = []
+                for start, length in _runs(chosen.any.slice(batch.first_row, batch.table.num_rows)):
+                    context = OpContext(
+                        dataset=plan.dataset,
+                        rel_path=source.rel_path,
+                        first_row=batch.first_row + start,
+                        isolation=resources.isolation,
+                        side_inputs={},
+                        shard_scope=shard_scope,
+                        shard_state=state,
+                        logger=resources.logger,
+                    )
+                    table = apply_ops(plan, batch.table.slice(start, length), context, resources.side_inputs)
+                    computed.append((context.first_row, table))
+                for splice in splices:
+                    splice.write(batch, computed, plan.key_column)
+                if resources.on_rows is not None:
+                    resources.on_rows(sum(table.num_rows for _, table in computed), 0)
+
+
+def _runs(chosen: pa.BooleanArray) -> list[tuple[int, int]]:
+    """Returns the runs of consecutive true values as (start, length)."""
+    runs: list[tuple[int, int]] = []
+    for row in cast("list[int]", pc.indices_nonzero(chosen).to_pylist()):
+        if runs and sum(runs[-1]) == row:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((row, 1))
+    return runs
