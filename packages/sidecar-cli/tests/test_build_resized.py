@@ -93,6 +93,12 @@ def test_the_main_dataset_is_never_touched(sidecar_here, main, prefix):
     assert [path.stat().st_mtime_ns for path in main.rglob("*.parquet")] == [before]
 
 
+@pytest.mark.parametrize("prefix", ["main_sidecar", "main_sidecar/512"])
+def test_the_sidecar_is_never_touched(sidecar_here, main, prefix):
+    done = sidecar_here("build-0-262mp", "--main-prefix", main, "--output-prefix", prefix, *COLUMNS)
+    assert (done.returncode, "sidecar" in done.stderr) == (3, True), done.stderr
+
+
 def test_targets_may_not_lie_in_each_other(sidecar_here, main):
     flags = ["--target", "512=out", "--target", "1024=out/big"]
     assert sidecar_here("build-resized", "--main-prefix", main, *flags, *COLUMNS).returncode == 3

@@ -8,7 +8,7 @@ from sidecar_core.outcome import ShardReport
 def counts_after(seconds, *, total, done, failed=0, rows=0, invalid=0):
     times = iter([0.0, 0.0])
     counts = ProgressCounts(clock=lambda: next(times, seconds))
-    counts.start(total, 0)
+    counts.start(total)
     counts.add_rows(rows, invalid)
     for number in range(done + failed):
         counts.add_shard(ShardReport(f"{number}.parquet", "failed" if number < failed else "done"))

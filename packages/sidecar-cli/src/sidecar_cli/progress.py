@@ -29,17 +29,15 @@ class ProgressCounts:
         self._clock = clock
         self._started_s = clock()
         self.total = 0
-        self.skipped = 0
         self.completed = 0
         self.failed = 0
         self.rows = 0
         self.invalid = 0
 
-    def start(self, total_shards: int, skipped: int) -> None:
+    def start(self, total_shards: int) -> None:
         """Begins the time that rates are made from."""
         self._started_s = self._clock()
         self.total = total_shards
-        self.skipped = skipped
 
     def add_rows(self, rows: int, invalid: int) -> None:
         """Counts computed rows."""
@@ -92,7 +90,7 @@ class LineProgress:
 
     def started(self, total_shards: int, skipped: int) -> None:
         """Begins to write lines."""
-        self._counts.start(total_shards, skipped)
+        self._counts.start(total_shards)
         self._ticker.start()
 
     def rows_done(self, rows: int, invalid: int) -> None:
@@ -138,7 +136,7 @@ class BarProgress:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-        self._counts.start(total_shards, skipped)
+        self._counts.start(total_shards)
         self._bar = Progress(
             TextColumn("shards"),
             BarColumn(),

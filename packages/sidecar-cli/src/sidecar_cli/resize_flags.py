@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 from sidecar_core.errors import ConfigError, RefusedError, UsageError
 from sidecar_core.storage import normalise_prefix, prefixes_overlap
 from sidecar_runtimes.options import PICTURE_OPTIONS, Option, parse_named_prefixes
+
+from sidecar_cli.dataset_yaml import sidecar_prefix_beside
 
 
 def parse_targets(values: list[str]) -> dict[int, str]:
@@ -34,19 +35,17 @@ def require_main_prefix(options: Mapping[str, Any]) -> str:
 
 
 def refuse_overlapping_targets(main_prefix: str, targets: Mapping[int, str]) -> None:
-    """Raises RefusedError when a resized dataset would touch the main dataset or another one."""
+    """Raises RefusedError when a resized dataset would touch the main dataset, its sidecar or another resized one."""
+    taken = {"the main dataset": main_prefix, "its sidecar": sidecar_prefix_beside(main_prefix)}
     for side, prefix in targets.items():
-        if prefixes_overlap(prefix, main_prefix):
-            raise RefusedError(
-                f"the {side} dataset at {prefix!r} equals, holds or lies in the main dataset at {main_prefix!r}",
-                "a prefix of its own, apart from the main dataset",
-            )
-    for (side, prefix), (other_side, other) in combinations(targets.items(), 2):
-        if prefixes_overlap(prefix, other):
-            raise RefusedError(
-                f"the {side} dataset at {prefix!r} equals, holds or lies in the {other_side} dataset at {other!r}",
-                "a prefix of its own for each",
-            )
+        for owner, other in taken.items():
+            if prefixes_overlap(prefix, other):
+                raise RefusedError(
+                    f"the {side} dataset at {prefix!r} equals, holds or lies in {owner} at {other!r}",
+                    "a prefix of its own for each resized dataset",
+                    "choose another prefix",
+                )
+        taken[f"the {side} dataset"] = prefix
 
 
 def picture_params(options: Mapping[str, Any]) -> dict[str, object]:

@@ -21,6 +21,7 @@ from sidecar_cli.output import Block, Facts, Table
 
 if TYPE_CHECKING:
     from sidecar_core.storage import Storage
+    from sidecar_resize.verify import VerifyResizedReport
 
 _PROBLEMS_SHOWN = 50
 
@@ -119,14 +120,16 @@ def verify_view(report: VerifyReport, *, sampled: bool) -> list[Block]:
             for name, stats in report.columns.items()
         ]
         view.append(Table(("column", "rows", "populated", "null", "NaN"), rows))
+    return [*view, *verdict(report, sampled=sampled)]
+
+
+def verdict(report: VerifyReport | VerifyResizedReport, *, sampled: bool) -> list[Block]:
+    """Returns what every verifier ends with: that all is well, or a table of what is wrong."""
     if report.ok:
-        view.append(f"All {report.checked_shards:,} {'sampled ' if sampled else ''}shards aligned")
-        return view
+        return [f"All {report.checked_shards:,} {'sampled ' if sampled else ''}shards aligned"]
     problems = [(problem.kind, problem.message) for problem in report.problems[:_PROBLEMS_SHOWN]]
-    view.append(Table(("problem", "what is wrong"), problems))
-    if len(report.problems) > _PROBLEMS_SHOWN:
-        view.append(f"and {len(report.problems) - _PROBLEMS_SHOWN:,} more")
-    return view
+    left = len(report.problems) - len(problems)
+    return [Table(("problem", "what is wrong"), problems), *([f"and {left:,} more"] if left else [])]
 
 
 def _sample(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,8 +13,7 @@ from sidecar_resize.shard_checks import ResizedColumns, Sample
 from sidecar_resize.verify import VerifyResizedReport, verify_resized
 
 from sidecar_cli.output import Block, Facts, Table
-
-_PROBLEMS_SHOWN = 50
+from sidecar_cli.verifying import verdict
 
 
 def verify_targets(
@@ -68,15 +67,4 @@ def resized_view(side: int, report: VerifyResizedReport, *, sampled: bool) -> li
             for reason, count in report.invalid.items()
         ]
         view.append(Table(("reason", "rows", "examples"), rows))
-    if report.ok:
-        view.append(f"All {report.checked_shards:,} {'sampled ' if sampled else ''}shards aligned")
-        return view
-    view.append(
-        Table(
-            ("problem", "what is wrong"),
-            [(problem.kind, problem.message) for problem in report.problems[:_PROBLEMS_SHOWN]],
-        )
-    )
-    if len(report.problems) > _PROBLEMS_SHOWN:
-        view.append(f"and {len(report.problems) - _PROBLEMS_SHOWN:,} more")
-    return view
+    return [*view, *verdict(report, sampled=sampled)]

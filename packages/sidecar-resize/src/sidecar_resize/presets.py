@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from sidecar_core.dataset import Dataset, StorageOptions
 from sidecar_core.pipeline import OutputSpec, build_pipeline
 from sidecar_core.storage import normalise_prefix
-from sidecar_core.types import StructTypes
 
 from sidecar_resize.audit import default_audit_prefix
 
@@ -24,7 +23,7 @@ class ResizedTarget:
 
     Attributes:
         side_px: 512 or 1024: pictures of about side_px² pixels.
-        prefix: where the dataset is written, or None to have it decided when the run is prepared.
+        prefix: where the dataset is written; default beside the main dataset, `<main prefix>_<side_px>/`.
         audit_prefix: the first part of the audit columns' names; default the customary one.
     """
 
@@ -63,11 +62,7 @@ def resized_pipeline(
         sidecar_prefix=f"{beside_main}_sidecar/",
         key_column=key_column,
         image_column=image_column,
-        carry_columns=(),
         storage=storage or StorageOptions(),
-        extension_fields=(),
-        struct_types=StructTypes.installed(),
-        file=None,
     )
     specs: list[dict[str, object]] = []
     outputs: list[OutputSpec] = []

@@ -1,1 +1,1 @@
-"""Where sidecar shards are processed: the local runtime, runs, manifests and verification."""
+"""Where sidecar shards are processed: runtimes on this machine and on Ray, runs, leases, manifests, verification."""

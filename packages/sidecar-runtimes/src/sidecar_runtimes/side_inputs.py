@@ -31,7 +31,8 @@ def load_side_inputs(operations: Sequence[BaseOp], dataset: Dataset) -> dict[int
             except SidecarError:
                 raise
             except Exception as error:
-                message = f"operations[{index}] {op.type_name!r}: side input {name!r} did not load: {error}"
+                said = f"{type(error).__name__}: {error}"
+                message = f"operations[{index}] {op.type_name!r}: side input {name!r} did not load: {said}"
                 raise OpError(message) from error
             loaded.setdefault(index, {})[name] = value
     return loaded
