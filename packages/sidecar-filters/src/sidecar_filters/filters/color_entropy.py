@@ -8,6 +8,8 @@ from sidecar_filters.base import Filter, Need
 from sidecar_filters.registry import register_filter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sidecar_filters.base import Image, Measures, Picture
 
 HUE_LEVELS_PER_BIN = 5  # OpenCV's 8-bit hue has 180 levels
@@ -24,9 +26,10 @@ def measure_color_entropy(picture: Picture) -> Measures:
 
     from sidecar_filters.histograms import byte_histogram, entropy_bits
 
-    blue, green, red = (picture.analysis[..., channel] for channel in range(3))
-    blue_green: Image = (blue >> 5 << 3) | (green >> 5)  # one plane of 64 levels: two planes count faster than three
-    colors = cv2.calcHist([blue_green, np.ascontiguousarray(red)], [0, 1], None, [64, 8], [0, 64, 0, 256])
+    planes: Sequence[Image] = cv2.split(picture.analysis)
+    blue, green, red = planes
+    blue_green = (blue >> 5 << 3) | (green >> 5)  # one plane of 64 levels: two planes count faster than three
+    colors = cv2.calcHist([blue_green, red], [0, 1], None, [64, 8], [0, 64, 0, 256])
     hue, saturation, _ = cv2.split(picture.hsv)
     _, coloured = cv2.threshold(saturation, LEAST_SATURATION, 255, cv2.THRESH_BINARY)
     hues = byte_histogram(hue, mask=coloured)[:180].reshape(-1, HUE_LEVELS_PER_BIN).sum(axis=1)

@@ -73,26 +73,15 @@ def _banding(luma: Image) -> float:
     rows, columns = max(1, height // BAND_BLOCK), max(1, width // BAND_BLOCK)
     tall, wide = min(height, BAND_BLOCK), min(width, BAND_BLOCK)
     blocks = luma[: rows * tall, : columns * wide].reshape(rows, tall, columns, wide)
-    spread = _block_extremes(blocks, largest=True) - _block_extremes(blocks, largest=False)
-    found = np.flatnonzero(spread >= LEAST_BAND_RANGE)
     # Most blocks have too many levels, and a row or a column of theirs tells; only the others are looked at whole.
-    for line in (blocks[:, tall // 2], blocks[..., wide // 2].swapaxes(1, 2)):
-        found = found[_fewest_levels(line[found // columns, found % columns]) <= MOST_BAND_LEVELS]
+    found = np.flatnonzero(_fewest_levels(blocks[:, tall // 2].reshape(-1, wide)) <= MOST_BAND_LEVELS)
+    column = blocks[found // columns, :, found % columns, wide // 2]
+    found = found[_fewest_levels(column) <= MOST_BAND_LEVELS]
     whole = blocks[found // columns, :, found % columns].reshape(len(found), tall * wide)
+    whole = whole[whole.max(axis=1) - whole.min(axis=1) >= LEAST_BAND_RANGE]
     whole = np.sort(whole[_fewest_levels(whole[:, ::5]) <= MOST_BAND_LEVELS], axis=1)
     levels = 1 + np.count_nonzero(whole[:, 1:] != whole[:, :-1], axis=1)
     return int((levels <= MOST_BAND_LEVELS).sum()) / (rows * columns)
-
-
-def _block_extremes(blocks: Image, *, largest: bool) -> NDArray[np.int64]:
-    """Returns each block's largest or smallest level, of (rows, tall, columns, wide) blocks, flat."""
-    import numpy as np
-
-    which = np.maximum if largest else np.minimum
-    lines = blocks.max(axis=1) if largest else blocks.min(axis=1)
-    while lines.shape[2] > 1:  # halves at a time: many short rows are slow to reduce
-        lines = which(lines[..., : -(lines.shape[2] // 2)], lines[..., lines.shape[2] // 2 :])
-    return lines.ravel().astype(np.int64)
 
 
 def _fewest_levels(pixels: Image) -> NDArray[np.int64]:
@@ -103,7 +92,7 @@ def _fewest_levels(pixels: Image) -> NDArray[np.int64]:
     import numpy as np
 
     bits = np.left_shift(np.uint64(1), np.arange(256, dtype=np.uint64) & np.uint64(63))
-    return np.bitwise_count(np.bitwise_or.reduce(bits[pixels], axis=1)).astype(np.int64)
+    return np.bitwise_count(np.bitwise_or.reduce(bits[pixels.T], axis=0)).astype(np.int64)
 
 
 @cache

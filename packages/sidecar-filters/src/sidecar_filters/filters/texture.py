@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from sidecar_filters.base import Filter, Need
 from sidecar_filters.registry import register_filter
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from sidecar_filters.base import Image, Measures, Picture
 
 WINDOW = 7
@@ -63,14 +60,7 @@ def _cooccurrence(gray: Image) -> dict[str, float]:
     """Co-occurrence of gray levels one pixel apart at 0, 45, 90 and 135 degrees, each property averaged."""
     import numpy as np
 
-    levels: Image = gray >> 3
-    pairs = (
-        (levels[:, :-1], levels[:, 1:]),
-        (levels[:-1, :-1], levels[1:, 1:]),
-        (levels[:-1], levels[1:]),
-        (levels[:-1, 1:], levels[1:, :-1]),
-    )
-    found = [_properties(*pair) for pair in pairs if pair[0].size]
+    found = [_properties(matrix) for matrix in _pair_counts((gray >> 3).astype(np.uint16)) if matrix.any()]
     contrast, homogeneity, energy, entropy = np.mean(found, axis=0).tolist() if found else (0.0, 1.0, 1.0, 0.0)
     return {
         "glcm_contrast": contrast,
@@ -80,10 +70,38 @@ def _cooccurrence(gray: Image) -> dict[str, float]:
     }
 
 
-def _properties(first: Image, second: Image) -> tuple[float, float, float, float]:
+def _pair_counts(levels: Image) -> list[Image]:
+    """Returns four (32, 32) matrices: how often two levels are neighbours in each direction.
+
+    A pixel, its right and its lower neighbour are counted together: of that, three of the four are sums.
+    """
+    corner, right, below, beyond = levels[:-1, :-1], levels[:-1, 1:], levels[1:, :-1], levels[1:, 1:]
+    triples = _counts((corner << 10) | (right << 5) | below, 3)
+    last_row, last_column = levels[-1:], levels[:, -1:]
+    return [
+        triples.sum(axis=2) + _counts((last_row[:, :-1] << 5) | last_row[:, 1:], 2),
+        triples.sum(axis=0),
+        triples.sum(axis=1) + _counts((last_column[:-1] << 5) | last_column[1:], 2),
+        _counts((corner << 5) | beyond, 2),
+    ]
+
+
+def _counts(codes: Image, levels: int) -> Image:
+    """Returns how often each code of so many gray levels occurs, as float64, one axis a level."""
+    import cv2
     import numpy as np
 
-    matrix = _pair_counts(first, second)
+    bins = GRAY_LEVELS**levels
+    if not codes.size:
+        return np.zeros((GRAY_LEVELS,) * levels)
+    counts = cv2.calcHist([codes], [0], None, [bins], [0, bins])
+    return counts.reshape((GRAY_LEVELS,) * levels).astype(np.float64)
+
+
+def _properties(matrix: Image) -> tuple[float, float, float, float]:
+    """Returns contrast, homogeneity, energy and entropy (nats) of the matrix made symmetric and normalised."""
+    import numpy as np
+
     matrix = matrix + matrix.T
     p = matrix / matrix.sum()
     levels = np.arange(GRAY_LEVELS)
@@ -95,15 +113,6 @@ def _properties(first: Image, second: Image) -> tuple[float, float, float, float
         float((p * p).sum() ** 0.5),
         max(0.0, float(-(present * np.log(present)).sum())),
     )
-
-
-def _pair_counts(first: Image, second: Image) -> NDArray[np.float64]:
-    """Returns (32, 32): how often level i is at a place of `first` where `second` has level j."""
-    import cv2
-    import numpy as np
-
-    counts = cv2.calcHist([first, second], [0, 1], None, [GRAY_LEVELS] * 2, [0, GRAY_LEVELS] * 2)
-    return cast("NDArray[np.float64]", counts.astype(np.float64))
 
 
 TEXTURE = register_filter(Filter("texture", struct="filter_texture_v1", needs=Need.ANALYSIS, measure=measure_texture))
