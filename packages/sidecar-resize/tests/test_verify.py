@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -100,6 +101,17 @@ def test_samples_follow_the_seed_and_say_what_they_cover(datasets, pool):
     assert report == verify(folder, pool, sample=Sample(shards=1, rows=2, seed=3))
     receipt = read_receipt(open_storage(f"{folder}/resized/"), "verify-resized")
     assert (receipt.checked_shards, receipt.all_shards, receipt.checked_rows, receipt.seed) == (1, False, 2, 3)
+
+
+def test_a_shard_that_is_wrong_throughout_is_told_in_a_few_words(datasets, resized_table, pool):
+    folder, write = datasets
+    many = pa.concat_tables([resized_table] * 200)
+    write(many)
+    pq.write_table(many.select(["key"]), folder / "main/part-1.parquet")
+    report = verify(folder, pool, rules=ResizeRules(area_px=1024 * 1024))
+    found = [problem for problem in report.problems if problem.rel_path == "part-1.parquet"]
+    assert len(found) == 101
+    assert re.search(r"rows failed [1-9]\d+ more checks", found[-1].message)
 
 
 def test_an_omitted_invalid_row_is_an_error(datasets, resized_table, pool):

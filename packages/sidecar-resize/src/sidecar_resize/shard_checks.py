@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sidecar_resize.row_checks import ResizeRules
 
 EXAMPLES = 3
+_ROW_PROBLEMS = 100  # that are kept of a shard
 _ROWS_AT_ONCE = 64  # encoded pictures that are held at a time, per shard
 _CUSTOMARY_SIDES = (512, 1024)
 
@@ -67,6 +68,7 @@ class ShardFindings:
     invalid: Counter[str] = field(default_factory=Counter[str])
     examples: dict[str, list[InvalidExample]] = field(default_factory=dict[str, "list[InvalidExample]"])
     problems: list[ResizedProblem] = field(default_factory=list[ResizedProblem])
+    checks_left_out: int = 0  # that failed beyond the first of the shard: millions would fill the memory
     schema: pa.Schema | None = None
 
 
@@ -152,6 +154,9 @@ class ShardChecks:
                 findings.problems += [ResizedProblem(rel_path, None, "schema", f"{rel_path}: {said}") for said in wrong]
                 if not wrong:
                     self._check_rows(file, rel_path, prefix, findings, self._choose_rows(findings.rows, rel_path))
+            if findings.checks_left_out:
+                message = f"{rel_path}: rows failed {findings.checks_left_out} more checks"
+                findings.problems.append(ResizedProblem(rel_path, None, "row", message))
         except AlignmentError as error:
             findings.problems.append(ResizedProblem(rel_path, None, "misaligned", error.message))
         except (ShardError, StorageError, OSError, pa.ArrowInvalid) as error:
@@ -225,6 +230,9 @@ class ShardChecks:
             at += batch.num_rows
 
     def _note(self, problems: Sequence[str], rel_path: str, row: int, findings: ShardFindings) -> None:
+        if problems and len(findings.problems) >= _ROW_PROBLEMS:
+            findings.checks_left_out += 1
+            return
         findings.problems += [
             ResizedProblem(rel_path, row, "row", f"{rel_path} row {row}: {said}") for said in problems
         ]
