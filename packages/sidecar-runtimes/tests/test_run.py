@@ -224,3 +224,54 @@ def test_output_files_have_a_schema_and_checksums(tmp_path, out, make_pipeline):
     run(make_pipeline(), out)
     schemas = {str(pq.read_schema(path).remove_metadata()) for path in out.glob("*.parquet")}
     assert len(schemas) == 1
+
+
+def test_a_trusted_listing_is_not_looked_behind(tmp_path, out, make_pipeline):
+    write_main(tmp_path / "main", SHARDS)
+    run(make_pipeline(), out)
+    (out / "part-1.parquet").write_bytes(b"no parquet, but there")
+    (out / "part-2.parquet").write_bytes(b"")
+    (out / "part-3.parquet").unlink()
+    other = make_pipeline([{"type": "measure_bytes", "row_timeout_s": 7.0}])
+    assert run(other, out, skip_existing=True, trust_listing=True).shards["done"] == 2
+    assert (out / "part-1.parquet").read_bytes() == b"no parquet, but there"
+    with pytest.raises(UsageError, match="--skip-existing"):
+        run(other, out, trust_listing=True)
+    with pytest.raises(UsageError, match="stale"):
+        run(other, out, skip_existing=True, trust_listing=True, redo_stale=True)
+
+
+def test_what_another_run_made_since_the_plan_is_heeded(tmp_path, out, make_pipeline):
+    write_main(tmp_path / "main", SHARDS)
+    planned = prepare_run(make_pipeline(), RunOptions(output_prefix=str(out), workers=1, skip_existing=True))
+    run(make_pipeline(), out, limit=3)
+    assert execute_run(planned).shards == {"done": 2, "skipped": 3, "failed": 0, "not_reached": 0}
+    planned = prepare_run(make_pipeline(), RunOptions(output_prefix=str(tmp_path / "other"), workers=1))
+    run(make_pipeline(), tmp_path / "other", limit=3)
+    with pytest.raises(RefusedError, match="already holds 3 of the 5"):
+        execute_run(planned)
+
+
+def test_the_marker_says_that_every_shard_is_there(tmp_path, out, make_pipeline):
+    write_main(tmp_path / "main", SHARDS)
+    marker = out / "_sidecar/SUCCESS"
+    run(make_pipeline(), out, limit=4)
+    assert not marker.exists()
+    report = run(make_pipeline(), out, skip_existing=True, input_subprefix="part-4")
+    assert json.loads(marker.read_text())["run_id"] == report.run_id
+    (tmp_path / "main/part-9.parquet").write_bytes(b"no parquet")
+    assert not run(make_pipeline(), out, skip_existing=True).ok
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(("free", "ok"), [(100, False), (10**6, True)])
+def test_a_disk_that_is_obviously_too_small_is_refused(tmp_path, out, make_pipeline, monkeypatch, free, ok):
+    write_main(tmp_path / "main", SHARDS)
+    prepared = prepare_run(make_pipeline(), RunOptions(output_prefix=str(out), workers=1))
+    monkeypatch.setattr("sidecar_core.storage.local.free_bytes_at", lambda folder: free)
+    if ok:
+        assert execute_run(prepared).ok
+    else:
+        with pytest.raises(RefusedError, match=r"100 bytes are free(.|\n)*part-4\.parquet"):
+            execute_run(prepared)
+        assert not list(out.glob("*.parquet"))

@@ -72,6 +72,13 @@ COMMANDS: tuple[Command, ...] = (
         ("sidecar build-resized --main-prefix data/pets/ --target 512=data/pets_512/ --target 1024=data/pets_1024/",),
     ),
     Command(
+        "retry",
+        "retry",
+        "retry",
+        _MAKE,
+        ("sidecar retry configs/pipelines/getty.yaml --output-prefix s3://b/getty_sidecar/ --reason timeout,crashed",),
+    ),
+    Command(
         "verify",
         "verify",
         "verify",
@@ -87,6 +94,9 @@ COMMANDS: tuple[Command, ...] = (
         "verify_resized",
         _PROVE,
         ("sidecar verify-resized --main-prefix s3://b/getty_parquet/ --target 512=s3://b/0_262mp/getty/",),
+    ),
+    Command(
+        "status", "status", "status", _PROVE, ("sidecar status s3://b/getty_sidecar/", "sidecar status out/ --json")
     ),
     Command("check", "check", "check", _PROVE, ("sidecar check configs/pipelines/*.yaml",)),
     Command("ops", "ops", "ops", _PROVE, ("sidecar ops", "sidecar ops merge_from_sidecar")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from sidecar_core.errors import ShardError, SidecarError
 from sidecar_core.execute import RunCancelledError, is_passing, run_shard
@@ -12,11 +12,13 @@ from sidecar_core.footer import read_footer
 from sidecar_core.outcome import ShardReport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from sidecar_core.execute import ShardResources
     from sidecar_core.plan import PlannedShard, RunPlan
     from sidecar_core.storage import ObjectInfo, Storage
+
+    ShardWork: TypeAlias = Callable[[RunPlan, PlannedShard, ShardResources], ShardReport]
 
 BACKOFF_S = 0.5
 
@@ -34,7 +36,9 @@ class ShardAttempt:
     may_pass: bool = False
 
 
-def try_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources, *, number: int = 1) -> ShardAttempt:
+def try_shard(
+    plan: RunPlan, shard: PlannedShard, resources: ShardResources, *, number: int = 1, work: ShardWork = run_shard
+) -> ShardAttempt:
     """Runs a shard once; its error is a result.
 
     Args:
@@ -42,6 +46,7 @@ def try_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources, *, 
         shard: the shard as it was planned.
         resources: what this process has for shards.
         number: 1 for the first attempt. Later ones may replace what an earlier one of this run committed.
+        work: what is done with the shard.
 
     Raises:
         RunCancelledError: the run was told to stop.
@@ -50,7 +55,7 @@ def try_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources, *, 
     try:
         if number > 1:
             shard = _with_own_outputs(plan, shard, resources.outputs)
-        return ShardAttempt(replace(run_shard(plan, shard, resources), attempts=number))
+        return ShardAttempt(replace(work(plan, shard, resources), attempts=number))
     except RunCancelledError:
         raise
     except Exception as error:

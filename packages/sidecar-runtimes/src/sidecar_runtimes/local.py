@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from sidecar_core.execute import RunCancelledError, ShardResources
+from sidecar_core.execute import RunCancelledError, ShardResources, run_shard
 from sidecar_core.isolation import IsolationOptions, IsolationPool
 from sidecar_core.isolation.options import available_cores
 from sidecar_core.storage import open_storage
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
     from sidecar_core.plan import PlannedShard, RunPlan
     from sidecar_core.storage import Storage
 
+    from sidecar_runtimes.attempts import ShardWork
     from sidecar_runtimes.progress import RunObserver
 
-_SHARDS_AT_ONCE = 2  # the second is read and written while the first is computed
+_SHARDS_AT_ONCE = 2
 
 
 class LocalRuntime(Runtime):
@@ -36,13 +38,24 @@ class LocalRuntime(Runtime):
     Args:
         workers: isolated child processes that compute rows; default the machine's cores.
         retries: further attempts for a shard whose error may pass.
+        work: what is done with each shard.
+        shards_at_once: shards under way at a time; the second is read and written while the first is computed.
     """
 
     name: ClassVar[str] = "local"
 
-    def __init__(self, *, workers: int | None = None, retries: int = 2) -> None:
+    def __init__(
+        self,
+        *,
+        workers: int | None = None,
+        retries: int = 2,
+        work: ShardWork = run_shard,
+        shards_at_once: int = _SHARDS_AT_ONCE,
+    ) -> None:
         self.workers = workers or available_cores()
         self.retries = retries
+        self._work = work
+        self._shards_at_once = shards_at_once
 
     def describe(self) -> dict[str, object]:
         """Returns the number of workers and of retries."""
@@ -78,13 +91,14 @@ class LocalRuntime(Runtime):
                 cancelled=stop,
                 on_rows=on_rows,
             )
-            executor = ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="sidecar-shard")
+            executor = ThreadPoolExecutor(self._shards_at_once, thread_name_prefix="sidecar-shard")
+            attempt = partial(attempt_shard, plan, resources=resources, retries=self.retries, work=self._work)
             waiting = iter(shards)
             running: set[Future[ShardReport]] = set()
             try:
                 while not stop.is_set():
-                    for shard in islice(waiting, _SHARDS_AT_ONCE - len(running)):
-                        running.add(executor.submit(attempt_shard, plan, shard, resources, retries=self.retries))
+                    for shard in islice(waiting, self._shards_at_once - len(running)):
+                        running.add(executor.submit(attempt, shard))
                     if not running:
                         break
                     done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -103,7 +117,9 @@ class LocalRuntime(Runtime):
                 executor.shutdown(cancel_futures=True)
 
 
-def attempt_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources, *, retries: int) -> ShardReport:
+def attempt_shard(
+    plan: RunPlan, shard: PlannedShard, resources: ShardResources, *, retries: int, work: ShardWork = run_shard
+) -> ShardReport:
     """Runs a shard, again when its error may pass, and turns the last error into a report.
 
     Raises:
@@ -111,7 +127,7 @@ def attempt_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources,
     """
     number = 1
     while True:
-        attempt = try_shard(plan, shard, resources, number=number)
+        attempt = try_shard(plan, shard, resources, number=number, work=work)
         if number > retries or not attempt.may_pass:
             return attempt.report
         resources.logger.warning(

@@ -85,6 +85,10 @@ WORKERS = Option(
     type=int,
     aliases=("--threads-per-shard",),
 )
+LIMIT = Option("--limit", "process at most so many shards", _WHICH, type=int, metavar="N")
+RETRIES = Option(
+    "--retries", "further attempts for a shard whose error may pass", _HOW, type=int, default=2, metavar="N"
+)
 LEASE_OPTIONS: tuple[Option, ...] = (
     Option(
         "--wait-lease",
@@ -111,7 +115,7 @@ COMMON_OPTIONS: tuple[Option, ...] = (JSON, DEBUG)
 # What every command that runs shards has, besides saying where its outputs go.
 RUNTIME_OPTIONS: tuple[Option, ...] = (
     INPUT_SUBPREFIX,
-    Option("--limit", "process at most so many shards", _WHICH, type=int, metavar="N"),
+    LIMIT,
     Option(
         "--skip-existing", "leave the shards that are there and made by this pipeline", _WHICH, type=bool, default=False
     ),
@@ -135,7 +139,7 @@ RUNTIME_OPTIONS: tuple[Option, ...] = (
     Option("--use-ray", "short for --runtime ray", _HOW, type=bool, default=False),
     Option("--use-actor", "short for --runtime actor", _HOW, type=bool, default=False),
     WORKERS,
-    Option("--retries", "further attempts for a shard whose error may pass", _HOW, type=int, default=2, metavar="N"),
+    RETRIES,
     Option(
         "--max-failed-shards",
         "stop once more than so many shards were given up; default never",
@@ -172,6 +176,25 @@ RUNTIME_OPTIONS: tuple[Option, ...] = (
 )
 
 RUN_OPTIONS: tuple[Option, ...] = (OUTPUT_PREFIX, OUTPUT, *RUNTIME_OPTIONS)
+
+REASON = Option(
+    "--reason",
+    "compute the rows with these reasons again, such as timeout,crashed",
+    _WHICH,
+    repeated=True,
+    metavar="REASON[,REASON]",
+)
+RETRY_OPTIONS: tuple[Option, ...] = (
+    Option("--output-prefix", "where the output is; default the dataset's sidecar_prefix", _WHERE, metavar="PREFIX"),
+    OUTPUT,
+    REASON,
+    INPUT_SUBPREFIX,
+    LIMIT,
+    WORKERS,
+    RETRIES,
+    *LEASE_OPTIONS,
+    *COMMON_OPTIONS,
+)
 
 KEY_COLUMN = Option("--key-column", "column that names a row", _WHERE, default="image_key", metavar="NAME")
 MAIN_PREFIX = Option("--main-prefix", "the main dataset", _WHERE, metavar="PREFIX")
