@@ -195,6 +195,23 @@ def test_a_shard_whose_values_do_not_fit_loses_nothing_in_silence(tmp_path, make
     assert list(read_dataset(tmp_path / "out")) == ["a.parquet"]
 
 
+@pytest.mark.parametrize(
+    ("second", "found"),
+    [
+        (pa.table({"image_key": [7], "image": [b"x"]}), "'image_key'.*int64 cannot be compared with.*string"),
+        (pa.table([["k"], ["l"], [b"x"]], names=["image_key", "image_key", "image"]), "2 columns 'image_key'"),
+        (pa.table({"image_key": ["k"]}), "no column 'image'"),
+    ],
+    ids=["keys that no verifier could compare", "two key columns", "no pictures"],
+)
+def test_a_shard_that_cannot_be_aligned_is_named(tmp_path, make_pipeline, second, found):
+    write_main(tmp_path / "main", {"a.parquet": [b"a"]})
+    pq.write_table(second, tmp_path / "main/b.parquet")
+    with pytest.raises(ShardError, match=rf"b\.parquet: .*{found}"):
+        run(make_pipeline([{"type": "measure_bytes"}]), tmp_path)
+    assert list(read_dataset(tmp_path / "out")) == ["a.parquet"]
+
+
 def test_an_output_that_appeared_since_the_plan_is_not_replaced(tmp_path, make_pipeline):
     write_main(tmp_path / "main", {"s.parquet": [b"a"]})
     main, output = (open_storage(f"{tmp_path}/{name}/") for name in ("main", "out"))

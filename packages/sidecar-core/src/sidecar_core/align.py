@@ -68,9 +68,8 @@ def first_misaligned(
     Raises:
         AlignmentError: the types cannot be compared.
     """
+    check_comparable(main_keys.type, sidecar_keys.type)
     main_kind, sidecar_kind = _kind(main_keys.type), _kind(sidecar_keys.type)
-    if main_kind != sidecar_kind and "null" not in (main_kind, sidecar_kind):
-        raise AlignmentError(f"keys of type {main_keys.type} cannot be compared with keys of type {sidecar_keys.type}")
     rows = min(len(main_keys), len(sidecar_keys))
     main_plain, sidecar_plain = _plain(main_keys.slice(0, rows)), _plain(sidecar_keys.slice(0, rows))
     if main_kind == "null":
@@ -91,6 +90,13 @@ def first_misaligned(
     if found >= 0:
         return found
     return None if len(main_keys) == len(sidecar_keys) else rows
+
+
+def check_comparable(main_type: pa.DataType, sidecar_type: pa.DataType) -> None:
+    """Raises AlignmentError when keys of the one type can never equal keys of the other, as text and numbers."""
+    main_kind, sidecar_kind = _kind(main_type), _kind(sidecar_type)
+    if main_kind != sidecar_kind and "null" not in (main_kind, sidecar_kind):
+        raise AlignmentError(f"keys of type {main_type} cannot be compared with keys of type {sidecar_type}")
 
 
 class KeyDigest:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sidecar_core.errors import ShardError, StorageError
+from sidecar_core.align import check_comparable
+from sidecar_core.errors import AlignmentError, ShardError, StorageError
 from sidecar_core.footer import InputVersion, parquet_footer_digest
 from sidecar_core.safe_cast import CastError, check_castable, safe_cast
 
@@ -59,19 +60,24 @@ class MainShard:
         """Opens the shard for a `with` block and checks that it has the columns that the plan reads.
 
         Raises:
-            ShardError: it is not a Parquet file, lacks a column, or has one of a type that does not fit the plan's.
+            ShardError: it is not a Parquet file, lacks a column or has it twice, or has one of a type that does
+                not fit the plan's.
         """
         with open_parquet(storage, info.rel_path) as file:
             schema, uri = file.schema_arrow, storage.uri(info.rel_path)
             for field in plan.main_schema:
-                if field.name not in schema.names:
-                    raise ShardError(f"{uri}: no column {field.name!r}", "columns " + ", ".join(schema.names))
+                count = schema.names.count(field.name)
+                if count != 1:
+                    message = f"{uri}: {count or 'no'} column{'s' if count > 1 else ''} {field.name!r}"
+                    raise ShardError(message, "columns " + ", ".join(schema.names))
                 found = schema.field(field.name).type
                 if found == field.type:
                     continue
                 try:
                     check_castable(found, field.type)
-                except ValueError as error:
+                    if field.name == plan.key_column:
+                        check_comparable(found, field.type)  # else no verifier would ever find it aligned
+                except (ValueError, AlignmentError) as error:
                     message = f"{uri}: column {field.name!r} is not as in the dataset's first shard: {error}"
                     raise ShardError(message, str(field.type)) from error
             yield cls(storage, info, plan, file)
