@@ -11,21 +11,31 @@ import sys
 import threading
 import time
 import uuid
+from dataclasses import replace
 
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 from sidecar_core.errors import RefusedError, UsageError
 from sidecar_core.lease import LEASE_PATH, LeaseLostError, LeaseRecord, find_lease, live_lease
+from sidecar_core.pipeline import load_pipeline
 from sidecar_core.storage import LocalStorage, open_storage
 from sidecar_core.testing.datasets import read_dataset, write_main
 from sidecar_runtimes.lease import LeaseOptions, RunLeases, refuse_held
+from sidecar_runtimes.local import LocalRuntime
+from sidecar_runtimes.progress import SilentObserver
+from sidecar_runtimes.ray_actors import RayActorRuntime
+from sidecar_runtimes.ray_tasks import RayTaskRuntime
 from sidecar_runtimes.run import RunOptions, execute_run, prepare_run
 
 SHARDS = {f"part-{n}.parquet": [b"x" * k for k in range(20)] for n in range(8)}
 DRIVER = """
 import sys
 from sidecar_core.pipeline import load_pipeline
+from sidecar_runtimes.local import LocalRuntime
+from sidecar_runtimes.progress import SilentObserver
+from sidecar_runtimes.ray_actors import RayActorRuntime
+from sidecar_runtimes.ray_tasks import RayTaskRuntime
 from sidecar_runtimes.run import RunOptions, execute_run, prepare_run
 options = RunOptions(output_prefix=sys.argv[2], workers=1, skip_existing=True, lease_stale_s=float(sys.argv[3]))
 execute_run(prepare_run(load_pipeline(sys.argv[1]), options))
@@ -125,8 +135,6 @@ def start(slow, out):
 
 
 def run_here(slow, out, **options):
-    from sidecar_core.pipeline import load_pipeline
-
     wanted = RunOptions(output_prefix=out, workers=1, skip_existing=True, **options)
     return execute_run(prepare_run(load_pipeline(slow), wanted))
 
@@ -262,32 +270,6 @@ def test_of_many_that_take_a_stale_lease_one_wins(tmp_path):
     assert len([number for number in held if number is not None]) == 1
 
 
-def record(**changed):
-    return LeaseRecord(
-        **{**json.loads(LeaseRecord.of_this_process("r", stale_after_s=60, beat_every_s=1).to_bytes()), **changed}
-    )
-
-
-def test_who_counts_as_dead():
-    assert not record().is_dead()
-    assert not record().is_stale()
-    ended = subprocess.run([sys.executable, "-c", ""], check=True)
-    assert ended.returncode == 0
-    assert record(pid=2**22 + 1).is_dead()
-    assert record(birth=f"{record().birth}1").is_dead()
-    assert not record(host="elsewhere", pid=2**22 + 1).is_stale()
-    assert not record(machine="another machine of that name", birth="other.1.2").is_dead()
-    assert record(host="elsewhere", renewed="2020-01-01T00:00:00+00:00").is_stale()
-
-
-def test_a_holder_is_given_two_heartbeats_however_impatient_the_other_is():
-    from datetime import UTC, datetime, timedelta
-
-    later = datetime.now(UTC) + timedelta(seconds=15)
-    assert record(beat_every_s=5).is_stale(stale_s=2, now=later)
-    assert not record(beat_every_s=10).is_stale(stale_s=2, now=later)
-
-
 @pytest.mark.parametrize("content", [b"", b"no json", b"[]", b"{}", b'{"run_id": 1}', b"\xff"])
 def test_a_file_that_is_no_lease_counts_until_it_is_old(tmp_path, content):
     storage = LocalStorage(f"{tmp_path}/")
@@ -319,12 +301,6 @@ def test_numbers_that_make_no_sense_are_refused(tmp_path, options):
 
 
 def test_no_shard_is_committed_for_a_run_without_lease(slow, tmp_path):
-    from dataclasses import replace
-
-    from sidecar_core.pipeline import load_pipeline
-    from sidecar_runtimes.local import LocalRuntime
-    from sidecar_runtimes.progress import SilentObserver
-
     prepared = prepare_run(load_pipeline(slow), RunOptions(output_prefix=f"{tmp_path}/out/"))
     leased = replace(prepared.plan, leased=True)
     reports = LocalRuntime(workers=1).run(leased, prepared.to_do[:1], SilentObserver(), stop=threading.Event())
@@ -332,3 +308,31 @@ def test_no_shard_is_committed_for_a_run_without_lease(slow, tmp_path):
     assert report.error_type == "LeaseLostError"
     assert report.attempts == 1
     assert read_dataset(tmp_path / "out") == {}
+
+
+@pytest.mark.parametrize("kind", [RayTaskRuntime, RayActorRuntime])
+def test_workers_of_a_cluster_ask_for_the_lease_too(slow, tmp_path, ray_cluster, kind):
+    del ray_cluster
+    prepared = prepare_run(load_pipeline(slow), RunOptions(output_prefix=f"{tmp_path}/out/", limit=2))
+    with RunLeases("another", prepared.outputs, LeaseOptions()):
+        leased = replace(prepared.plan, leased=True)
+        reports = list(kind(workers=1).run(leased, prepared.to_do, SilentObserver(), stop=threading.Event()))
+    assert {report.error_type for report in reports} == {"LeaseLostError"}
+    assert all("held by run another" in report.error for report in reports)
+    assert read_dataset(tmp_path / "out") == {}
+
+
+def test_a_worker_that_finds_the_lease_gone_ends_the_run(slow, tmp_path):
+    class Robbed(LocalRuntime):
+        def run(self, plan, shards, observer, *, stop):
+            for report in super().run(plan, shards, observer, stop=stop):
+                (tmp_path / "out" / LEASE_PATH).unlink(missing_ok=True)
+                yield report
+
+    prepared = prepare_run(load_pipeline(slow), RunOptions(output_prefix=f"{tmp_path}/out/"))
+    with pytest.raises(LeaseLostError, match="commits nothing more"):
+        execute_run(prepared, runtime=Robbed(workers=1))
+    assert len(read_dataset(tmp_path / "out")) < len(SHARDS)
+    (manifest,) = (tmp_path / "out/_sidecar/runs").glob("*.json")
+    assert json.loads(manifest.read_text())["outcome"] == "lost_lease"
+    assert not (tmp_path / "out/_sidecar/SUCCESS").exists()
