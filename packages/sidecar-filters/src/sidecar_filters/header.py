@@ -112,6 +112,8 @@ class Header:
                 raise
             except Exception:  # noqa: BLE001 - Pillow raises many kinds, and none of them says anything about the rest
                 return None
+        if isinstance(value, bytes) and len(value) == 1:  # a number of the types BYTE and UNDEFINED
+            value = value[0]
         return value if isinstance(value, int) and 1 <= value <= 8 else None
 
 

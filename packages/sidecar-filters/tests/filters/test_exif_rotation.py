@@ -55,5 +55,6 @@ def test_other_numbers_are_no_orientation(value, kind):
     assert (found["orientation"], found["rotation_degrees"], found["mirrored"]) == (None, 0, False)
 
 
-def test_a_raw_byte_is_no_number():
-    assert rotation(oriented(8, tag_type="byte"))["orientation"] is None
+def test_a_raw_byte_is_a_number_too():
+    assert rotation(oriented(8, tag_type="byte"))["orientation"] == 8
+    assert rotation(oriented(9, tag_type="byte"))["orientation"] is None
