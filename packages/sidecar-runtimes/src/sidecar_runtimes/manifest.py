@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sidecar_core.storage import Storage
 
 _WRITE_EVERY_S = 60.0
+_FIRST_WRITE_S = 5.0
 _logger = logging.getLogger("sidecar")
 
 Outcome = Literal["running", "done", "failed", "interrupted", "lost_lease"]
@@ -179,7 +180,9 @@ class RunManifest:
                 storage.write_bytes(f"{RUN_FOLDER}/failed_shards.jsonl", text.encode())
 
     def _keep_writing(self) -> None:
-        while not self._stop.wait(_WRITE_EVERY_S):
+        pause_s = _FIRST_WRITE_S  # whoever asks how a new run does need not wait for a minute
+        while not self._stop.wait(pause_s):
+            pause_s = min(2 * pause_s, _WRITE_EVERY_S)
             try:
                 self.write()
             except StorageError as error:  # the run goes on; it is written again in a minute and at the end
