@@ -131,7 +131,7 @@ def describe_run(report: RunReport) -> dict[str, Any]:
 
 def resume_command(prepared: PreparedRun, arguments: list[str]) -> str:
     """Returns the command line that goes on where this run ended, quoted for a shell."""
-    words = [word for word in arguments if word != "--overwrite"]
+    words = [word for word in arguments if word not in ("--overwrite", "--steal-lease")]
     given = {word.partition("=")[0] for word in words}
     for name, choice in prepared.prefixes.items():
         if choice.chosen_by == "new":
