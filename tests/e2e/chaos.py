@@ -58,7 +58,7 @@ ON_S3 = ("network_cut", "lost_answers", "throttled")
 ON_RAY = ("kill_driver", "kill_worker", "kill_child", "sigterm", "sigint")
 STATUSES = {"sigterm": {0, 130}, "sigint": {0, 130}, "kill_driver": {0, -signal.SIGKILL}, "full_disk": {0, 1}}
 RUN_MAY_LAST_S = 240
-END_MAY_LAST_S = 60
+END_MAY_LAST_S = 150  # Ray's own agents take up to 90 s to notice
 PIPELINE = """
 dataset: dataset.yaml
 plugins: [sidecar_core.testing.ops]
@@ -315,7 +315,7 @@ def strike(run, fault, dice):
         run.process.send_signal(signal.SIGTERM if fault == "sigterm" else signal.SIGINT)
     elif fault == "full_disk":
         try:
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (dice.randrange(3000), resource.RLIM_INFINITY))
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (dice.randrange(1500), resource.RLIM_INFINITY))
         except ProcessLookupError:
             return
     elif fault in {"kill_child", "kill_worker"}:

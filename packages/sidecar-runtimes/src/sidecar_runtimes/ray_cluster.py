@@ -8,8 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import socket
 import sys
+import threading
 import time
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
@@ -81,6 +83,19 @@ def stdout_to_stderr() -> Generator[None]:
         os.close(kept)
 
 
+@contextmanager
+def _kept_signal_handlers() -> Generator[None]:
+    """Sets this process's handlers anew at the end: Ray puts one for SIGTERM below them, which aborts."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in handlers.items():
+                if handler is not None:  # one that was not set from Python cannot be set from it
+                    signal.signal(number, handler)
+
+
 class RayCluster:
     """A connection to a cluster, or a cluster of this machine for the time of the context.
 
@@ -102,7 +117,8 @@ class RayCluster:
             stack.enter_context(stdout_to_stderr())
             self.ray = load_ray()
             if not self.ray.is_initialized():
-                self._connect()
+                with _kept_signal_handlers():
+                    self._connect()
                 stack.callback(self.ray.shutdown)
             self._stack = stack.pop_all()
         return self
