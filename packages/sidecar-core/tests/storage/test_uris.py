@@ -37,7 +37,10 @@ def test_each_way_of_writing_a_prefix_has_one_form(text, expected):
     assert normalise_prefix(expected) == expected
 
 
-@pytest.mark.parametrize("text", ["", "  ", "s3://", "s3:///key", "s3:/b/key", "http://h/x", "file://host/x", "a\0b"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "  ", "s3://", "s3:///key", "s3:/b/key", "http://h/x", "file://host/x", "a\0b", "s3://b/\udcff", "x\udcff"],
+)
 def test_what_is_no_prefix_is_refused(text):
     with pytest.raises(UsageError) as caught:
         normalise_prefix(text)
@@ -81,6 +84,7 @@ def test_keys_are_taken_literally(key):
         ("s3://b", "s3://b/xy", True),
         ("s3://b/x", "s3://c/x", False),
         ("s3://b/x/../y", "s3://b/y/z", True),
+        ("s3://b/x", "s3://b/x/../y", True),
         ("s3://b//x", "s3://b/x", True),
         ("s3://b/x", "gs://b/x", False),
         ("s3://b/x", "/b/x", False),

@@ -12,6 +12,7 @@ from sidecar_core.errors import UsageError
 
 OBJECT_SCHEMES = ("s3", "gs")
 _EXPECTED = "a local path, file://, s3:// or gs://"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _NEAREST_SCHEME = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 
@@ -32,7 +33,7 @@ def normalise_prefix(text: str, *, relative_to: Path | None = None) -> str:
     Raises:
         UsageError: the text is empty, has no bucket, or another scheme.
     """
-    if not text.strip() or "\0" in text:
+    if not text.strip() or "\0" in text or _SURROGATE.search(text):  # arguments that are not UTF-8 hold surrogates
         raise UsageError(f"{text!r} is not a prefix", _EXPECTED)
     found = _SCHEME.match(text)
     if found is None:
@@ -74,7 +75,7 @@ def prefixes_overlap(first: str, second: str) -> bool:
 
     Local paths are compared as the file system sees them: after symlinks and `..`, and by identity
     where folders exist, so that a bind mount or another spelling of the case is found too. Keys of
-    object stores are compared after collapsing `//`, `.` and `..`.
+    object stores are compared as they are, and also after collapsing `//`, `.` and `..`.
     """
     one, two = normalise_prefix(first), normalise_prefix(second)
     scheme = scheme_of(one)
@@ -83,8 +84,8 @@ def prefixes_overlap(first: str, second: str) -> bool:
     if scheme == "file":
         return _contains(one, two) or _contains(two, one)
     (bucket_one, key_one), (bucket_two, key_two) = split_bucket(one), split_bucket(two)
-    path_one, path_two = _as_folder(key_one), _as_folder(key_two)
-    return bucket_one == bucket_two and (path_one.startswith(path_two) or path_two.startswith(path_one))
+    spellings = ((key_one, key_two), (_as_folder(key_one), _as_folder(key_two)))
+    return bucket_one == bucket_two and any(a.startswith(b) or b.startswith(a) for a, b in spellings)
 
 
 def _local_prefix(text: str, relative_to: Path | None) -> str:
