@@ -36,6 +36,27 @@ def test_a_run_says_what_it_did_and_progress_stays_off_stdout(sidecar, team):
     assert "Runtime: local: no Ray cluster is named" in done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_run_goes_on_when_nothing_can_be_written_to_stderr(team):
+    command = [sys.executable, "-m", "sidecar_cli.main", "run", str(team.pipeline), "--output-prefix", "out", "--json"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=full, text=True, cwd=team.root, timeout=240, check=False
+        )
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["shards"]["done"] == 2
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_standard_stream_changes_nothing(team, closed):
+    command = [sys.executable, "-m", "sidecar_cli.main", "run", str(team.pipeline), "--output-prefix", "out"]
+    done = subprocess.run(["/bin/sh", "-c", f"{shlex.join(command)} {closed}"], cwd=team.root, timeout=240, check=False)
+    assert done.returncode == 0
+    assert written(team.root / "out") == ["deep/part-0.parquet", "deep/part-1.parquet"]
+    for path in (team.root / "out/deep").iterdir():
+        assert pq.read_table(path).num_rows == 5
+
+
 def test_json_is_all_that_stdout_gets(sidecar_here, team):
     done = sidecar_here("run", team.pipeline, "--output-prefix", "out", "--json", "--limit", "1")
     report = json.loads(done.stdout)

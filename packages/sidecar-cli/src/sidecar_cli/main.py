@@ -127,6 +127,7 @@ def _say(text: str) -> None:
 
 def _prepare_process() -> None:
     """Makes streams that no file name can break, sends logs to stderr, and lets SIGTERM end as Ctrl-C does."""
+    _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a test may have put something else there
             stream.reconfigure(errors="backslashreplace")
@@ -139,6 +140,17 @@ def _prepare_process() -> None:
     if os.environ.get("NO_COLOR"):  # an old way to force colour must not win over it
         for name in ("FORCE_COLOR", "PY_COLORS"):
             os.environ.pop(name, None)
+
+
+def _fill_closed_streams() -> None:
+    """Opens nothing in place of standard streams that are closed: else a shard could get their numbers, and prints."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest number that is free: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if number == 0 else "w", encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 class _StderrHandler(logging.Handler):

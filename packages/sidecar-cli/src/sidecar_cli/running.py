@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -221,4 +222,5 @@ def _run_view(report: RunReport) -> list[Block]:
 
 
 def _say(text: str) -> None:
-    typer.echo(text, err=True)
+    with suppress(OSError):  # a log that is full must not end the run; the exit status still tells
+        typer.echo(text, err=True)
