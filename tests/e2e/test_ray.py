@@ -93,7 +93,9 @@ def wait_for_shards(process, out, number):
 
 def below(pid):
     """Returns pid and command of all processes below a process."""
-    listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    ).stdout
     processes = [line.split(None, 2) for line in listing.splitlines()]
     found, waiting = {}, [str(pid)]
     while waiting:

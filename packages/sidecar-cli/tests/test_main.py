@@ -181,3 +181,14 @@ def test_an_interrupt_ends_with_130_and_no_traceback(sent):
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in err
+
+
+def test_an_interrupt_of_code_that_was_made_from_text_ends_with_130_too(tmp_path):
+    (tmp_path / "waits.py").write_text(WAITS.replace("time.sleep(60)", "exec('time.sleep(60)')"))
+    with subprocess.Popen(
+        [sys.executable, "-m", "waits"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 130

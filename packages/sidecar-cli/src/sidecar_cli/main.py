@@ -67,6 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.FOUND_FAILURES
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last place that can word it
         return _report(error, debug=_asks_for_traceback(given))
+    finally:
+        # Ctrl-C in code that an import made from text leaves a mark by which `python -m` would end on SIGINT
+        exec("")  # noqa: S102
     return ExitCode.DONE
 
 
