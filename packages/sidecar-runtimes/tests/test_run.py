@@ -179,7 +179,7 @@ def test_a_main_dataset_that_is_not_there_is_an_error(tmp_path, out, make_pipeli
     with pytest.raises(UsageError, match=r"no shards at .*/main/"):
         run(make_pipeline(), out)
     write_main(tmp_path / "main", SHARDS)
-    with pytest.raises(UsageError, match="no shards"):
+    with pytest.raises(UsageError, match=r"no shards at .*/main/nowhere/"):
         run(make_pipeline(), out, input_subprefix="nowhere/")
 
 
@@ -195,6 +195,13 @@ def test_options_that_contradict_each_other_are_an_error(tmp_path, out, make_pip
     write_main(tmp_path / "main", SHARDS)
     with pytest.raises(UsageError, match="contradict"):
         run(make_pipeline(), out, skip_existing=True, overwrite=True)
+
+
+@pytest.mark.parametrize("option", ["retries", "max_failed_shards"])
+def test_numbers_below_zero_are_an_error(tmp_path, out, make_pipeline, option):
+    write_main(tmp_path / "main", SHARDS)
+    with pytest.raises(UsageError, match=f"--{option.replace('_', '-')} -1"):
+        run(make_pipeline(), out, **{option: -1})
 
 
 def test_closing_the_reports_stops_the_run_and_leaves_nothing_partial(tmp_path, out, make_pipeline):

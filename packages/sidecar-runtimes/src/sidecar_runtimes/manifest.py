@@ -74,6 +74,9 @@ class RunManifest:
 
     Use as a context manager; leaving it without `finish` records an interrupted run. With `retried`, it tells of
     a retry of the rows with these reasons: its rows are those that were computed again.
+
+    Attributes:
+        problem: why its last state could not be written, or None.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class RunManifest:
         self._command = list(sys.argv if command is None else command)
         self._started = datetime.now(UTC)
         self._outcome: Outcome = "running"
+        self.problem: str | None = None
         self._stop = threading.Event()
         self._writer = threading.Thread(target=self._keep_writing, name="sidecar-manifest", daemon=True)
 
@@ -115,10 +119,9 @@ class RunManifest:
             self.write()
             if self._outcome != "lost_lease":  # the list is that of whoever holds it now
                 self._write_failed_shards()
-        except StorageError as error:
-            if exc_type is None:
-                raise
-            _logger.warning("the run's manifest is not complete: %s", error)  # what ended the run counts more
+        except StorageError as error:  # what the run did counts more; the caller tells that this went wrong too
+            self.problem = f"the run's manifest is not complete: {error}"
+            _logger.warning("%s", self.problem)
 
     def write(self) -> None:
         """Writes the manifest as it stands into every output."""

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sidecar_core.errors import RefusedError
+from sidecar_core.errors import RefusedError, UsageError
 from sidecar_core.plan import plan_run
 from sidecar_core.storage import open_storage
 
@@ -84,6 +84,8 @@ def prepare_run(pipeline: Pipeline, options: RunOptions) -> PreparedRun:
     prefixes = resolve_outputs(pipeline, options.output_prefix, options.outputs)
     main = open_storage(pipeline.dataset.main_prefix, pipeline.dataset.storage)
     shards = main.list_shards(options.input_subprefix, missing_ok=True)
+    if options.input_subprefix and not shards:
+        raise UsageError(f"no shards at {main.prefix}{options.input_subprefix}", fix="check --input-subprefix")
     plan = plan_run(pipeline, main, shards, {name: choice.prefix for name, choice in prefixes.items()})
     outputs = tuple(open_storage(output.prefix, pipeline.dataset.storage) for output in plan.outputs)
     standings = stand_of_shards(plan, main, outputs, shards, trust_listing=options.trust_listing)

@@ -90,9 +90,9 @@ def check_options(options: RunOptions) -> None:
         raise UsageError("--trust-listing reads no footer, so it knows no stale shards", fix="leave one of them out")
     if (options.redo_stale or options.keep_stale) and not options.skip_existing:
         raise UsageError("--redo-stale and --keep-stale need --skip-existing", fix="--skip-existing")
-    for name in ("limit", "workers"):
+    for name, least in (("limit", 1), ("workers", 1), ("retries", 0), ("max_failed_shards", 0)):
         value = getattr(options, name)
-        if value is not None and value < 1:
-            raise UsageError(f"--{name} {value}: must be at least 1")
+        if value is not None and value < least:
+            raise UsageError(f"--{name.replace('_', '-')} {value}: must be at least {least}")
     if options.max_invalid_fraction is not None and not 0 <= options.max_invalid_fraction <= 1:
         raise UsageError(f"--max-invalid-fraction {options.max_invalid_fraction}: must be from 0 to 1")

@@ -40,7 +40,7 @@ class RunReport:
         rows: rows of the committed shards.
         invalid: per output, invalid rows by reason.
         failed: reports of the shards that were given up.
-        stopped: why the run ended early, or None.
+        stopped: why the run ended early, or is not recorded whole; None when neither holds.
         elapsed_s: wall time.
     """
 
@@ -140,7 +140,7 @@ def process_shards(
         rows=tally.rows,
         invalid={name: dict(reasons) for name, reasons in tally.invalid.items()},
         failed=tuple(tally.failed),
-        stopped=stopped,
+        stopped=stopped or manifest.problem,
         elapsed_s=time.monotonic() - started,
     )
 
