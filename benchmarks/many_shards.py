@@ -56,7 +56,7 @@ def main() -> None:
     for each in results:
         seconds = each["seconds"]
         text = f"{each['what']:20} {seconds:>7} {options.shards / seconds:>9.1f} {rows / seconds:>9.0f}"
-        if "driver_mib" in each:
+        if each["what"] in OPERATIONS:
             text += f"  {each['driver_mib']!s:28} {each['growth']:>6}  {each['progress_lines']:>5}"
         print(text)
     runs = [each for each in results if each["what"] in OPERATIONS]
