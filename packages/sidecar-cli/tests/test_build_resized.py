@@ -124,6 +124,12 @@ def test_wrong_values_are_named_by_their_flag(sidecar_here, main, tmp_path, flag
     assert not (tmp_path / "out").exists()
 
 
+def test_a_target_without_an_area_is_told_what_a_target_is(sidecar_here, main):
+    done = sidecar_here("build-resized", "--main-prefix", main, "--target", "r512", *COLUMNS)
+    assert done.returncode == 2
+    assert "--target 'r512' is not AREA=PREFIX" in done.stderr
+
+
 def test_a_dry_run_of_a_build(sidecar_here, main, tmp_path):
     done = sidecar_here("build-0-262mp", "--main-prefix", main, "--output-prefix", "out", *COLUMNS, "--dry-run")
     assert done.returncode == 0, done.stderr

@@ -99,7 +99,7 @@ COMMANDS: tuple[Command, ...] = (
         "status", "status", "status", _PROVE, ("sidecar status s3://b/getty_sidecar/", "sidecar status out/ --json")
     ),
     Command("check", "check", "check", _PROVE, ("sidecar check configs/pipelines/*.yaml",)),
-    Command("ops", "ops", "ops", _PROVE, ("sidecar ops", "sidecar ops merge_from_sidecar")),
+    Command("ops", "ops", "ops", _PROVE, ("sidecar ops", "sidecar ops cast_columns")),
     Command("filters", "filters", "filters", _PROVE, ("sidecar filters", "sidecar filters clarity")),
     Command(
         "schema",

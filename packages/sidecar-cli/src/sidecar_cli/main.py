@@ -23,6 +23,7 @@ from sidecar_core.errors import SidecarError
 from sidecar_cli.command_table import COMMANDS, Command
 from sidecar_cli.exit_codes import ExitCode, exit_code_of
 from sidecar_cli.output import discard_stdout
+from sidecar_cli.program_name import program_name
 
 
 def build_app(commands: Iterable[Command] = COMMANDS) -> typer.Typer:
@@ -31,7 +32,7 @@ def build_app(commands: Iterable[Command] = COMMANDS) -> typer.Typer:
     app = typer.Typer(
         name="sidecar",
         help="Row-aligned Parquet sidecars for image datasets.",
-        epilog="Start with: sidecar demo",
+        epilog=f"Start with: {program_name()} demo",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich" if on_terminal else None,
@@ -40,7 +41,10 @@ def build_app(commands: Iterable[Command] = COMMANDS) -> typer.Typer:
     app.callback()(_root)
     for command in commands:
         module = importlib.import_module(f"sidecar_cli.commands.{command.module}")
-        lines = ["Example:" if len(command.examples) == 1 else "Examples:", *command.examples]
+        lines = [
+            "Example:" if len(command.examples) == 1 else "Examples:",
+            *(f"{program_name()}{example.removeprefix('sidecar')}" for example in command.examples),
+        ]
         # plain help wraps lines unless a backspace begins the paragraph; rich help knows no such sign
         epilog = "\n\n".join(lines) if on_terminal else "\b\n" + "\n  ".join(lines)
         app.command(command.name, epilog=epilog, rich_help_panel=command.panel)(getattr(module, command.function))
@@ -59,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     _prepare_process()
     try:
-        typer.main.get_command(build_app(_named(given))).main(args=given, prog_name="sidecar")
+        typer.main.get_command(build_app(_named(given))).main(args=given, prog_name=program_name())
     except SystemExit as ended:
         return _status(ended)
     except BrokenPipeError:

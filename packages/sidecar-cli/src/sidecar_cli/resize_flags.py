@@ -17,9 +17,12 @@ def parse_targets(values: list[str]) -> dict[int, str]:
     """Splits `--target AREA=PREFIX` values.
 
     Raises:
-        UsageError: an area that is not a whole number above zero.
+        UsageError: a value that is not AREA=PREFIX, or an area that is not a whole number above zero.
     """
     targets: dict[int, str] = {}
+    for value in values:
+        if not all(value.partition("=")):
+            raise UsageError(f"--target {value!r} is not AREA=PREFIX", fix="--target 512=PREFIX")
     for side, prefix in parse_named_prefixes("--target", values).items():
         if not side.isascii() or not side.isdigit() or int(side) == 0:
             raise UsageError(f"--target {side}={prefix}: {side!r} is not an area", "512 or 1024", "--target 512=PREFIX")

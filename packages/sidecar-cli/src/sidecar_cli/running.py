@@ -18,6 +18,7 @@ from sidecar_runtimes.run import PreparedRun, RunOptions, RunReport, execute_run
 
 from sidecar_cli.exit_codes import ExitCode
 from sidecar_cli.output import Block, Facts, Table, open_output
+from sidecar_cli.program_name import program_name
 from sidecar_cli.progress import open_progress
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def resume_command(prepared: PreparedRun, arguments: list[str]) -> str:
             )
     if "--skip-existing" not in given:
         words.append("--skip-existing")
-    return shlex.join(["sidecar", *words])
+    return f"{program_name()} {shlex.join(words)}"
 
 
 def _warn_of_new_prefix(prepared: PreparedRun) -> None:
@@ -205,7 +206,7 @@ def _run_view(report: RunReport) -> list[Block]:
     invalid = [
         (name, reason, count)
         for name, reasons in report.invalid.items()
-        for reason, count in sorted(reasons.items(), key=lambda item: -item[1])
+        for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     ]
     if invalid:
         view.append(Table(("output", "reason", "rows"), invalid, title="Invalid rows"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sidecar_core.errors import ConfigError, UsageError
@@ -21,8 +22,13 @@ from sidecar_cli.options import OptionValue, takes
 if TYPE_CHECKING:
     from sidecar_runtimes.prefixes import OutputPrefix
 
-_PRESET_OPTIONS = (MAIN_PREFIX, OUTPUT_PREFIX, KEY_COLUMN, IMAGE_COLUMN, *PICTURE_OPTIONS, *RUNTIME_OPTIONS)
-_SEVERAL_OPTIONS = (MAIN_PREFIX, TARGET, KEY_COLUMN, IMAGE_COLUMN, *PICTURE_OPTIONS, *RUNTIME_OPTIONS)
+_MAIN_PREFIX = replace(MAIN_PREFIX, help="the main dataset; required")
+_OUTPUT_PREFIX = replace(
+    OUTPUT_PREFIX, help="where the resized dataset is written; default a new folder beside the main dataset"
+)
+_TARGET = replace(TARGET, help=f"{TARGET.help}; at least one")
+_PRESET_OPTIONS = (_MAIN_PREFIX, _OUTPUT_PREFIX, KEY_COLUMN, IMAGE_COLUMN, *PICTURE_OPTIONS, *RUNTIME_OPTIONS)
+_SEVERAL_OPTIONS = (_MAIN_PREFIX, _TARGET, KEY_COLUMN, IMAGE_COLUMN, *PICTURE_OPTIONS, *RUNTIME_OPTIONS)
 
 
 @takes(_PRESET_OPTIONS)

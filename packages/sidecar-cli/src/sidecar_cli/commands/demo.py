@@ -13,6 +13,7 @@ from sidecar_runtimes.options import COMMON_OPTIONS, WORKERS
 from sidecar_cli.exit_codes import ExitCode
 from sidecar_cli.options import OptionValue, takes
 from sidecar_cli.output import Block, Table, open_output
+from sidecar_cli.program_name import program_name
 
 if TYPE_CHECKING:
     from sidecar_cli.demo import DemoReport
@@ -49,12 +50,12 @@ def _view(report: DemoReport) -> list[Block]:
         view.append(Table(("rows that are not what they must be",), [(each,) for each in report.surprises]))
     else:
         view += ["", "Each broken picture was marked with the right reason, and each whole one was used."]
-    folder = shlex.quote(report.folder)
+    folder, program = shlex.quote(report.folder), program_name()
     view += [
         "",
         "Try next:",
-        f"  sidecar check {folder}/configs/pipelines/*.yaml",
-        f"  sidecar run {folder}/configs/pipelines/filters.yaml --output-prefix {folder}/again/",
-        f"  sidecar verify {folder}/configs/pipelines/filters.yaml --output-prefix {folder}/again/ --all",
+        f"  {program} check {folder}/configs/pipelines/*.yaml",
+        f"  {program} run {folder}/configs/pipelines/filters.yaml --output-prefix {folder}/again/",
+        f"  {program} verify {folder}/configs/pipelines/filters.yaml --output-prefix {folder}/again/ --all",
     ]
     return view

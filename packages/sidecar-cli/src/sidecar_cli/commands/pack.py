@@ -12,6 +12,7 @@ from sidecar_runtimes.options import COMMON_OPTIONS
 
 from sidecar_cli.options import OptionValue, takes
 from sidecar_cli.output import Block, Facts, open_output
+from sidecar_cli.program_name import program_name
 
 
 @takes(COMMON_OPTIONS)
@@ -66,6 +67,6 @@ def next_commands(main_prefix: str) -> list[str]:
     main = shlex.quote(main_prefix)
     small = shlex.quote(f"{main_prefix.rstrip('/')}_512/")
     return [
-        f"sidecar build-0-262mp --main-prefix {main} --output-prefix {small}",
-        f"sidecar verify-resized --main-prefix {main} --target 512={small}",
+        f"{program_name()} build-0-262mp --main-prefix {main} --output-prefix {small}",
+        f"{program_name()} verify-resized --main-prefix {main} --target 512={small}",
     ]

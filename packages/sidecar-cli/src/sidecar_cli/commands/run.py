@@ -18,8 +18,9 @@ def run(
 ) -> None:
     """Run a pipeline over its dataset's shards.
 
-    Without --output-prefix the output is a new folder beside the dataset's sidecar_prefix. Shards that
-    are there are never replaced unless --overwrite or --redo-stale says so.
+    Without --output-prefix the output is a new folder beside the dataset's sidecar_prefix; outputs that
+    name a prefix in the pipeline are written there. Shards that are there are never replaced unless
+    --overwrite or --redo-stale says so.
     """
     from sidecar_core.pipeline import load_pipeline
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,9 +23,9 @@ from sidecar_cli.options import OptionValue, takes
 from sidecar_cli.output import open_output
 
 _OPTIONS = (
-    OUTPUT_PREFIX,
-    OUTPUT,
-    MAIN_PREFIX,
+    replace(OUTPUT_PREFIX, help="of a pipeline: where its output is; default the prefix in the YAML"),
+    replace(OUTPUT, help="of a pipeline with several outputs: where the output of that name is"),
+    replace(MAIN_PREFIX, help="of a prefix: its main dataset; default what its last run read"),
     KEY_COLUMN,
     INPUT_SUBPREFIX,
     *SAMPLE_OPTIONS,

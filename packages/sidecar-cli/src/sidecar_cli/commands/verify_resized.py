@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import typer
 from sidecar_core.errors import UsageError
@@ -25,7 +25,9 @@ from sidecar_cli.output import open_output
 
 _RULES = ("--audit-prefix", "--patch-size", "--output-format", "--max-crop-loss")
 _OPTIONS = (
-    *(MAIN_PREFIX, TARGET, KEY_COLUMN, IMAGE_COLUMN, INPUT_SUBPREFIX),
+    replace(MAIN_PREFIX, help="the main dataset; required"),
+    replace(TARGET, help=f"{TARGET.help}; at least one"),
+    *(KEY_COLUMN, IMAGE_COLUMN, INPUT_SUBPREFIX),
     *(option for option in PICTURE_OPTIONS if option.name in _RULES),
     *(*SAMPLE_OPTIONS, SAMPLE_ROWS, WORKERS),
     *COMMON_OPTIONS,
