@@ -28,3 +28,15 @@ def test_an_existing_file_is_kept(tmp_path):
     with pytest.raises(RefusedError):
         write_dataset_yaml(path, main_prefix="/m/", key_column="k", image_column="i")
     assert path.read_text() == "mine"
+
+
+def test_the_schema_for_editors_is_named_only_where_it_is(tmp_path):
+    for folder, has_schema in (("alone", False), ("configs", True)):
+        path = tmp_path / folder / "datasets/x.yaml"
+        if has_schema:
+            (tmp_path / folder / "json-schema").mkdir(parents=True)
+            (tmp_path / folder / "json-schema/dataset.json").write_text("{}")
+            path.parent.mkdir()
+        write_dataset_yaml(path, main_prefix="/m/", key_column="k", image_column="i")
+        first = path.read_text().splitlines()[0]
+        assert first.startswith("# yaml-language-server: $schema=../json-schema/") == has_schema

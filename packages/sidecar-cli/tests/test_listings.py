@@ -23,6 +23,9 @@ def test_one_op(sidecar):
     assert done.returncode == 0
     assert "webp | png | jpeg" in done.stdout
     assert "sidecar-resize" in done.stdout
+    assert "list of {area, column, audit_prefix}" in done.stdout
+    assert "```" not in done.stdout
+    assert not {"None", "True", "False"} & set(done.stdout.split())
 
 
 def test_a_mistyped_op_is_answered_with_the_nearest(sidecar):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from sidecar_core.errors import RefusedError, StorageError
 
+_SCHEMA = "../json-schema/dataset.json"  # beside the datasets of a repository's configs/
 _TEMPLATE = """\
-# yaml-language-server: $schema=../json-schema/dataset.json
 name: {name}
 main_prefix: {main_prefix}
 sidecar_prefix: {sidecar_prefix}
@@ -60,6 +60,8 @@ def write_dataset_yaml(path: Path, *, main_prefix: str, key_column: str, image_c
         key_column=_scalar(key_column),
         image_column=_scalar(image_column),
     )
+    if (path.parent / _SCHEMA).exists():
+        text = f"# yaml-language-server: $schema={_SCHEMA}\n{text}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from sidecar_cli.output import Block, Facts, Table
@@ -27,7 +29,7 @@ def describe_op(name: str, op: type[BaseOp]) -> dict[str, Any]:
         "parameters": [
             {
                 "name": field,
-                "type": _type_words(schema),
+                "type": _type_words(schema, properties.get("$defs", {})),
                 "required": field in required,
                 "default": schema.get("default"),
                 "doc": words.get(field) or " ".join(schema.get("description", "").split()),
@@ -40,12 +42,12 @@ def describe_op(name: str, op: type[BaseOp]) -> dict[str, Any]:
 def op_view(description: dict[str, Any]) -> list[Block]:
     """Returns an op's description for people."""
     parameters = [
-        (each["name"], each["type"], "required" if each["required"] else repr(each["default"]), each["doc"])
+        (each["name"], each["type"], "required" if each["required"] else _yaml_words(each["default"]), each["doc"])
         for each in description["parameters"]
     ]
     view: list[Block] = [
         Facts([("op", description["name"]), ("package", description["package"]), ("version", description["version"])]),
-        description["doc"],
+        _without_fences(description["doc"]),
     ]
     if parameters:
         view.append(Table(("parameter", "type", "default", "what it is"), parameters))
@@ -54,20 +56,39 @@ def op_view(description: dict[str, Any]) -> list[Block]:
     return view
 
 
-def _type_words(schema: dict[str, Any]) -> str:
-    """Returns a JSON schema's type in a few words."""
+def _yaml_words(value: object) -> str:
+    """Returns a default as YAML spells it; none as what people call it."""
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) and value.isidentifier() else json.dumps(value)
+
+
+def _without_fences(doc: str) -> str:
+    """Returns a docstring with its fenced examples indented instead, as a terminal shows them best."""
+    return re.sub(
+        r"^```\w*\n(.*?)^```$",
+        lambda found: textwrap.indent(found[1], "    ").rstrip(),
+        doc,
+        flags=re.DOTALL | re.MULTILINE,
+    )
+
+
+def _type_words(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
+    """Returns a JSON schema's type in a few words; of a mapping with known keys, the keys."""
     if "enum" in schema:
         return " | ".join(str(value) for value in schema["enum"])
     if "const" in schema:
         return str(schema["const"])
     if "anyOf" in schema:
-        return " | ".join(_type_words(each) for each in schema["anyOf"] if each.get("type") != "null")
+        return " | ".join(_type_words(each, definitions) for each in schema["anyOf"] if each.get("type") != "null")
     if schema.get("type") == "array":
-        return f"list of {_type_words(schema.get('items', {}))}"
+        return f"list of {_type_words(schema.get('items', {}), definitions)}"
     if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):
-        return f"map to {_type_words(schema['additionalProperties'])}"
+        return f"map to {_type_words(schema['additionalProperties'], definitions)}"
     if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
+        name = str(schema["$ref"]).rpartition("/")[2]
+        keys = definitions.get(name, {}).get("properties")
+        return f"{{{', '.join(keys)}}}" if keys else name
     return str(schema.get("type", "any"))
 
 

@@ -36,7 +36,7 @@ def status_view(found: OutputStatus) -> list[Block]:
     last, *others = found.runs
     view.append(Facts(_run_facts(last), title=f"Last {last.kind}"))
     if last.invalid:
-        rows = sorted(last.invalid.items(), key=lambda item: -item[1])
+        rows = sorted(last.invalid.items(), key=lambda item: (-item[1], item[0]))
         view.append(Table(("reason", "rows"), rows, title="Invalid rows"))
     if found.failed_shards:
         failed = [

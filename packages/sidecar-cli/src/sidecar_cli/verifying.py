@@ -116,7 +116,7 @@ def verify_view(report: VerifyReport, *, sampled: bool) -> list[Block]:
     ]
     if report.columns:
         rows = [
-            (name, stats.rows, f"{stats.populated_fraction:.1%}", stats.null, stats.nan)
+            (name, stats.rows, f"{stats.populated_fraction:6.1%}", stats.null, stats.nan)
             for name, stats in report.columns.items()
         ]
         view.append(Table(("column", "rows", "populated", "null", "NaN"), rows))

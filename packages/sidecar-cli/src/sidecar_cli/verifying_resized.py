@@ -64,7 +64,7 @@ def resized_view(side: int, report: VerifyResizedReport, *, sampled: bool) -> li
     if report.invalid:
         rows = [
             (reason, count, "; ".join(f"{each.rel_path} row {each.row}" for each in report.examples.get(reason, ())))
-            for reason, count in report.invalid.items()
+            for reason, count in sorted(report.invalid.items(), key=lambda item: (-item[1], item[0]))
         ]
         view.append(Table(("reason", "rows", "examples"), rows))
     return [*view, *verdict(report, sampled=sampled)]

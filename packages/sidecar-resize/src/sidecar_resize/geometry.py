@@ -58,8 +58,6 @@ def target_size(width: int, height: int, area_px: int, patch: int = 32) -> Targe
 
     Raises:
         ValueError: a side is below 1, or no size fits `area_px` and `patch`.
-
-    Source: design page 4.
     """
     if width < 1 or height < 1:
         raise ValueError(f"a picture of {width} x {height} px has no pixels")

@@ -22,10 +22,10 @@ class DropColumns(BaseOp):
     """Takes columns away that earlier ops made and the output need not have.
 
         operations:
-          - type: join_from_parquet
-            source: s3://bucket/scores.parquet
+          - type: compute_filters
+            filters: [luma]
           - type: drop_columns
-            columns: [score_raw]
+            columns: [filter_status]
 
     A main column is in the output only when it is carried or changed by an op, so none needs dropping.
     """
