@@ -27,7 +27,8 @@ def test_blur_is_scikit_images(width, height, seed, sigma):
 
 def test_an_axis_without_gradient_is_left_out():
     stripes = np.tile(np.array([0, 255] * 20, np.uint8), (40, 1))
-    with_gradient = blur_effect(stripes.astype(float), h_size=11, reduce_func=None)
+    with np.errstate(invalid="ignore"):  # older releases of scikit-image divide 0 by 0 along the other axis
+        with_gradient = blur_effect(stripes.astype(float), h_size=11, reduce_func=None)
     assert clarity(stripes)["blur"] == pytest.approx(with_gradient[1], rel=1e-6)
     assert clarity(np.full((40, 40), 9, np.uint8))["blur"] == 1.0
 
