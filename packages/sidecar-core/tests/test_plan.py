@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 import json
 
 import pyarrow as pa
@@ -161,3 +162,12 @@ def test_no_shards_is_an_error(dataset, tmp_path):
 
 def test_run_ids_differ_within_a_second():
     assert len({new_run_id() for _ in range(50)}) == 50
+
+
+def test_run_ids_sort_by_their_start_within_a_second():
+    moments = [
+        datetime(2026, 1, 2, 3, 4, second, ms * 1000, UTC) for second in (5, 6) for ms in (0, 1, 15, 16, 255, 999)
+    ]
+    made = [new_run_id(moment) for moment in moments]
+    assert made == sorted(made)
+    assert made[0].startswith("20260102T030405Z-000")

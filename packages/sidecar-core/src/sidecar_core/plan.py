@@ -96,7 +96,7 @@ class RunPlan:
     """A pipeline bound to a dataset's real schema and to output prefixes.
 
     Attributes:
-        run_id: `YYYYMMDDTHHMMSSZ-` and six hex digits; sorts by start.
+        run_id: `YYYYMMDDTHHMMSSZ-` and nine hex digits, of which the first three are milliseconds; sorts by start.
         pipeline: the validated pipeline.
         main_schema: the main columns that are read, in reading order, with the plan's types.
         table_schema: the columns after the last op.
@@ -265,9 +265,9 @@ def first_readable_schema(main: Storage, shards: Sequence[ObjectInfo], *, settin
 
 
 def new_run_id(now: datetime | None = None) -> str:
-    """Returns an id that sorts by the run's start and is unique among runs of the same second."""
-    stamp = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-    return f"{stamp}-{secrets.token_hex(3)}"
+    """Returns an id that sorts by the run's start, to the millisecond, and is unique among runs of the same one."""
+    moment = (now or datetime.now(UTC)).astimezone(UTC)
+    return f"{moment:%Y%m%dT%H%M%SZ}-{moment.microsecond // 1000:03x}{secrets.token_hex(3)}"
 
 
 def _planned_output(pipeline: Pipeline, checked: CheckedColumns, name: str, prefix: str) -> PlannedOutput:
