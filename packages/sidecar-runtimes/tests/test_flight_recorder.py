@@ -38,6 +38,16 @@ def test_a_fatal_signal_is_told_with_the_measured_memory(number):
     assert 10 < int(told.split()[-2]) < 1000
 
 
+def test_the_memory_is_not_that_of_the_process_that_started_the_worker():
+    starter = (
+        "import subprocess, sys\n"
+        "held = b'1' * (1500 * 2**20)\n"
+        "subprocess.run([sys.executable, '-c', *sys.argv[1:]], check=False)\n"
+    )
+    subprocess.run([sys.executable, "-c", starter, WORKER, "run", str(int(signal.SIGKILL))], check=True)
+    assert 10 < int(read_flights("run", "a/b.parquet").split()[-2]) < 1000
+
+
 def test_a_signal_that_cannot_be_caught_is_not_guessed():
     assert end_worker("run", signal.SIGKILL) == -signal.SIGKILL
     assert read_flights("run", "a/b.parquet").startswith("no signal that can be caught, process memory at most ")

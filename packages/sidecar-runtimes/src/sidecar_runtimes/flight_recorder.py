@@ -116,10 +116,17 @@ def _text(file: Path) -> str:
 
 def _write_peak(file: Path) -> None:
     """Writes this process's peak memory in MiB, so that whenever it ends the file is whole."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     whole = file.with_suffix(".new")
-    whole.write_text(str(peak // _MIB))
+    whole.write_text(str(_peak_bytes() // _MIB))
     whole.replace(file)
+
+
+def _peak_bytes() -> int:
+    """Returns this process's peak memory; on Linux `ru_maxrss` would include that of the process that started it."""
+    if sys.platform == "darwin":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024
 
 
 def _keep_measuring(file: Path, ended: threading.Event) -> None:
