@@ -15,7 +15,7 @@ from sidecar_core.storage import open_storage, s3
 from sidecar_core.storage.s3_client import RetryPolicy
 from sidecar_core.testing.datasets import write_main
 from sidecar_core.testing.faulty_proxy import FaultyProxy
-from sidecar_runtimes.ray_cluster import RayCluster
+from sidecar_runtimes.ray_cluster import RayCluster, load_ray
 from sidecar_runtimes.run import RunOptions, execute_run, prepare_run
 
 BUCKET = "example-bucket"
@@ -44,6 +44,7 @@ def server(tmp_path_factory):
 @pytest.fixture(scope="session")
 def _cluster(server):
     """A cluster whose workers know the credentials; it lasts as long as the session, as Ray's processes do."""
+    load_ray().shutdown()  # an earlier test's cluster knows them not, and would be used as it is
     with RayCluster(cpus=2):
         yield
 
