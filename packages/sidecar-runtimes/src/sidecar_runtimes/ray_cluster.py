@@ -85,10 +85,15 @@ def stdout_to_stderr() -> Generator[None]:
 
 @contextmanager
 def _kept_signal_handlers() -> Generator[None]:
-    """Sets this process's handlers anew at the end: Ray puts one for SIGTERM below them, which aborts."""
+    """Sets this process's handlers anew at the end: Ray puts one for SIGTERM in their place, another below them."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
+    except SystemExit as ended:
+        handler = handlers[signal.SIGTERM]
+        if ended.code == signal.SIGTERM and callable(handler):  # Ray's own handler, while it starts
+            handler(signal.SIGTERM, None)
+        raise
     finally:
         if threading.current_thread() is threading.main_thread():
             for number, handler in handlers.items():
