@@ -52,6 +52,11 @@ def test_none_is_missing():
     assert score(None, ["luma"])["filter_status"]["status"] == "missing"
 
 
+def test_a_path_is_not_bytes():
+    with pytest.raises(UsageError, match=r"score\(\) got str(.|\n)*open\(path"):
+        score("photo.jpg")
+
+
 def test_an_unknown_filter_names_the_nearest():
     with pytest.raises(UsageError, match=r"unknown filter 'clarty'; did you mean 'clarity'\?"):
         score(GOOD, filters=["clarty"])

@@ -42,8 +42,9 @@ def score(
         `filter_status` with `status` (`ok`, `partial` or a reason), `failed` and `detail`.
 
     Raises:
-        UsageError: an unknown filter. Never for what the bytes are.
+        UsageError: an unknown filter, or something other than bytes. Never for what the bytes are.
     """
+    from sidecar_core.errors import UsageError
     from sidecar_core.isolation import shared_pool
 
     from sidecar_filters.isolated import measure_rows
@@ -52,7 +53,11 @@ def score(
     from sidecar_filters.status import STATUS_COLUMN, row_status, row_values
 
     chosen = find_filters(filter_names() if filters is None else filters)
-    data = image_bytes if image_bytes is None or isinstance(image_bytes, bytes) else bytes(memoryview(image_bytes))
+    if not isinstance(image_bytes, (bytes, bytearray, memoryview, type(None))):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller without types
+        raise UsageError(
+            f"score() got {type(image_bytes).__name__}", "the bytes of an encoded picture", "open(path, 'rb').read()"
+        )
+    data = None if image_bytes is None else bytes(image_bytes)
     spec = MeasureSpec(chosen, max_pixels)
     (row,) = measure_rows(pool or shared_pool(), [data], spec, timeout_s=timeout_s)
     measures: dict[str, dict[str, object]] = {

@@ -158,7 +158,7 @@ def _refuse_states(prepared: PreparedRun) -> None:
         raise RefusedError(
             f"{where} already holds {there} of the {len(prepared.standings)} shards",
             "an empty output prefix, or an option that says what to do with what is there",
-            "--skip-existing to go on with what is missing, --overwrite to replace all, or another --output-prefix",
+            "--skip-existing to go on with what is missing, --overwrite to replace all, or another output prefix",
         )
     if states[ShardState.STALE] and options.skip_existing and not (options.redo_stale or options.keep_stale):
         first = next(standing for standing in prepared.standings if standing.state is ShardState.STALE)
@@ -166,7 +166,7 @@ def _refuse_states(prepared: PreparedRun) -> None:
             f"{where}: {states[ShardState.STALE]} of the {there} shards there are stale; "
             f"{first.shard.rel_path}: {first.why}",
             None,
-            "--redo-stale to make them again, --keep-stale to leave them, or another --output-prefix",
+            "--redo-stale to make them again, --keep-stale to leave them, or another output prefix",
         )
 
 
