@@ -107,6 +107,12 @@ class Writer:
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
+    def pause(self):
+        """Stops the process, and returns when it has stopped: a signal is only on its way when it has been sent."""
+        self.process.send_signal(signal.SIGSTOP)
+        _, status = os.waitpid(self.process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), status
+
     def end(self, number):
         self.process.send_signal(number)
         return self.process.communicate(timeout=60)[1]
@@ -180,7 +186,7 @@ def test_a_writer_that_waits_goes_on_where_the_other_ended(slow, out, start):
 
 def test_a_writer_that_wakes_up_after_a_takeover_commits_nothing(slow, out, start):
     writer = start(stale_s=1.5)
-    writer.process.send_signal(signal.SIGSTOP)
+    writer.pause()
     assert len(versions(out)) < len(SHARDS)
     assert run_here(slow, out, lease_stale_s=1.5, wait_lease=30).ok
     before = versions(out)
@@ -192,7 +198,7 @@ def test_a_writer_that_wakes_up_after_a_takeover_commits_nothing(slow, out, star
 
 def test_a_writer_that_wakes_up_under_anothers_lease_commits_nothing(slow, out, start):
     writer = start()
-    writer.process.send_signal(signal.SIGSTOP)
+    writer.pause()
     before = versions(out)
     storage = open_storage(out)
     with RunLeases("another", [storage], LeaseOptions(steal=True)):
@@ -204,7 +210,7 @@ def test_a_writer_that_wakes_up_under_anothers_lease_commits_nothing(slow, out, 
 
 def test_a_writer_that_slept_too_long_commits_nothing_though_nobody_came(out, start):
     writer = start(stale_s=1.5)
-    writer.process.send_signal(signal.SIGSTOP)
+    writer.pause()
     before = versions(out)
     time.sleep(2.5)
     assert "no heartbeat" in writer.end(signal.SIGCONT)
