@@ -320,8 +320,9 @@ def strike(run, fault, dice):
         except ProcessLookupError:
             return
     elif fault in {"kill_child", "kill_worker"}:
-        wanted = "ray::" if fault == "kill_worker" else "sidecar_core.isolation"
-        victims = [each for each in descendants(pid) if wanted in command_of(each)]
+        # not Ray's own agents, without which there is no node
+        wanted = ("ray::_run_task", "ray::ShardActor") if fault == "kill_worker" else ("sidecar_core.isolation",)
+        victims = [each for each in descendants(pid) if any(word in command_of(each) for word in wanted)]
         if victims:
             end(dice.choice(victims))
     elif run.store.proxy is not None:
