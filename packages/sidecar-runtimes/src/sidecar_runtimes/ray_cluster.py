@@ -122,9 +122,9 @@ class RayCluster:
             stack.enter_context(stdout_to_stderr())
             self.ray = load_ray()
             if not self.ray.is_initialized():
+                stack.callback(self.ray.shutdown)  # also of what an interrupt left half started
                 with _kept_signal_handlers():
                     self._connect()
-                stack.callback(self.ray.shutdown)
             self._stack = stack.pop_all()
         return self
 
