@@ -160,15 +160,14 @@ def apply_ops(
     """Runs the ops over one batch and holds each to its contract."""
     key = table.column(plan.key_column)
     for index, op in enumerate(plan.operations):
-        where = f"{context.rel_path} rows {context.first_row}-{context.first_row + len(key) - 1}"
         try:
             result = op.apply(table, replace(context, side_inputs=side_inputs.get(index, {})))
         except (SidecarError, OSError):
             raise
         except Exception as error:
-            message = f"{where}: op {op.type_name!r} raised {type(error).__name__}: {error}"
+            message = f"{_rows_of(context, len(key))}: op {op.type_name!r} raised {type(error).__name__}: {error}"
             raise OpError(message) from error
-        _check_op_kept_rows(op, key, result, plan.key_column, where)
+        _check_op_kept_rows(op, key, result, plan.key_column, context)
         table = result
     for name, expected in zip(plan.table_schema.names, plan.table_schema.types, strict=True):
         found = table.schema.field(name).type if name in table.schema.names else None
@@ -178,7 +177,10 @@ def apply_ops(
     return table
 
 
-def _check_op_kept_rows(op: BaseOp, key: pa.ChunkedArray, result: pa.Table, key_column: str, where: str) -> None:
+def _check_op_kept_rows(
+    op: BaseOp, key: pa.ChunkedArray, result: pa.Table, key_column: str, context: OpContext
+) -> None:
+    where = _rows_of(context, len(key))
     if not isinstance(result, pa.Table):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin's op may return anything
         raise OpError(f"{where}: op {op.type_name!r} returned {type(result).__name__}", "a pyarrow.Table")
     if result.num_rows != len(key):
@@ -188,7 +190,12 @@ def _check_op_kept_rows(op: BaseOp, key: pa.ChunkedArray, result: pa.Table, key_
     moved = first_misaligned(key, result.column(key_column), null_matches_null=True)
     if moved is not None:
         before, after = key[moved].as_py(), result.column(key_column)[moved].as_py()
-        raise OpError(f"{where}: op {op.type_name!r} changed the key of row +{moved} from {before!r} to {after!r}")
+        where = f"{context.rel_path} row {context.first_row + moved}"
+        raise OpError(f"{where}: op {op.type_name!r} changed the key from {before!r} to {after!r}")
+
+
+def _rows_of(context: OpContext, count: int) -> str:
+    return f"{context.rel_path} rows {context.first_row}-{context.first_row + count - 1}"
 
 
 def commit_files(

@@ -19,7 +19,7 @@ LEAST_SATURATION = 25  # of 255: a pixel counts when it is above, which is a sat
 def measure_color_entropy(picture: Picture) -> Measures:
     """Entropies in bits: of the 8×8×8 RGB histogram (0-9), of luma (0-8), of the hues of coloured pixels.
 
-    Source: design page 3; Shannon 1948.
+    Source: Shannon 1948.
     """
     import cv2
     import numpy as np

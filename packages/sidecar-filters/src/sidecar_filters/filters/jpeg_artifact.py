@@ -35,7 +35,7 @@ def measure_jpeg_artifact(picture: Picture) -> Measures:
     `quality`, `subsampling` and `progressive` are None for other formats; `blockiness` is None for pictures
     under 9 pixels on both sides. Costs a second decode, in gray, of large JPEGs.
 
-    Sources: design page 3; the Independent JPEG Group's quality scale (libjpeg, jcparam.c).
+    Source: the Independent JPEG Group's quality scale (libjpeg, jcparam.c).
     """
     jpeg = picture.header.jpeg
     table = jpeg.luminance_table if jpeg is not None else None

@@ -16,7 +16,7 @@ DARK, BRIGHT = 16, 239
 def measure_luma(picture: Picture) -> Measures:
     """Moments and percentiles of BT.601 luma, 0-255, and the fractions of dark and bright pixels.
 
-    Source: design page 3.
+    Source: luma of ITU-R BT.601; fields and thresholds are in schemas/filters.yaml.
     """
     from sidecar_filters.histograms import mean_and_std, percentile
 
