@@ -19,7 +19,7 @@ from sidecar_core.storage import open_storage
 from sidecar_core.testing.example_dataset import example_dataset
 from sidecar_resize.ops.resize_image import ResizeImage
 from sidecar_resize.row_checks import ResizeRules
-from sidecar_resize.shard_checks import ResizedColumns, Sample, area_of_prefix, find_audit_prefix
+from sidecar_resize.shard_checks import ResizedColumns, Sample, find_audit_prefix
 from sidecar_resize.testing.pictures import encoded, scene
 from sidecar_resize.verify import verify_resized
 
@@ -172,10 +172,7 @@ def test_a_main_dataset_without_shards_is_refused(tmp_path, pool):
         verify(tmp_path, pool)
 
 
-def test_prefixes_tell_their_area(resized_table):
+def test_the_audit_prefix_is_found_in_the_schema(resized_table):
     assert find_audit_prefix(resized_table.schema) == PREFIX
-    assert area_of_prefix(PREFIX) == 512 * 512
-    assert area_of_prefix("1_05mp_process") == 1024 * 1024
-    assert area_of_prefix("mine") is None
     with pytest.raises(ShardError, match="exactly one target"):
         find_audit_prefix(pa.schema([("key", pa.string())]))

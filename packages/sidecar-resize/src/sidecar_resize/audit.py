@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 
 @dataclass
@@ -52,10 +52,6 @@ class Audit:
     upscaled: bool | None = None
     color_note: str | None = None
     output_bytes: int | None = None
-
-    def as_dict(self) -> dict[str, object]:
-        """Returns the facts by name, in the order of the columns."""
-        return asdict(self)
 
 
 def default_audit_prefix(side_px: int) -> str:

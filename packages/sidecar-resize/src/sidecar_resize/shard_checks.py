@@ -11,7 +11,6 @@ import pyarrow as pa
 from sidecar_core.errors import AlignmentError, ShardError, StorageError, WorkerCallFailed
 from sidecar_core.proof import proven_shard
 
-from sidecar_resize.audit import default_audit_prefix
 from sidecar_resize.audit_columns import AUDIT_NAMES, audit_fields
 from sidecar_resize.picture_facts import PictureFacts, picture_facts
 from sidecar_resize.row_checks import check_audit, check_picture, check_state
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 EXAMPLES = 3
 _ROW_PROBLEMS = 100  # that are kept of a shard
 _ROWS_AT_ONCE = 64  # encoded pictures that are held at a time, per shard
-_CUSTOMARY_SIDES = (512, 1024)
 
 
 @dataclass(frozen=True)
@@ -115,11 +113,6 @@ def find_audit_prefix(schema: pa.Schema) -> str:
         found = ", ".join(repr(prefix) for prefix in whole) or "none"
         raise ShardError(f"audit columns of exactly one target are needed, and there are those of {found}")
     return whole[0]
-
-
-def area_of_prefix(audit_prefix: str) -> int | None:
-    """Returns the area in square pixels that a customary audit prefix stands for, or None for another one."""
-    return next((side * side for side in _CUSTOMARY_SIDES if default_audit_prefix(side) == audit_prefix), None)
 
 
 @dataclass(frozen=True)
