@@ -50,8 +50,8 @@ def assert_alignment(main: pa.Table | pa.RecordBatch, sidecar: pa.Table | pa.Rec
     row = first_misaligned(main_keys, sidecar_keys)
     if row is not None:
         raise AlignmentError(
-            f"row {row} of {main.num_rows}: {key_column!r} is {_shown(main_keys[row])} in the main table and "
-            f"{_shown(sidecar_keys[row])} in the sidecar"
+            f"row {row} of {main.num_rows}: {key_column!r} is {describe_key(main_keys[row])} in the main table and "
+            f"{describe_key(sidecar_keys[row])} in the sidecar"
         )
 
 
@@ -97,6 +97,12 @@ def check_comparable(main_type: pa.DataType, sidecar_type: pa.DataType) -> None:
     main_kind, sidecar_kind = _kind(main_type), _kind(sidecar_type)
     if main_kind != sidecar_kind and "null" not in (main_kind, sidecar_kind):
         raise AlignmentError(f"keys of type {main_type} cannot be compared with keys of type {sidecar_type}")
+
+
+def describe_key(value: pa.Scalar) -> str:
+    """Returns a key as messages quote it; a long one is cut."""
+    text = repr(value.as_py())
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters)"
 
 
 class KeyDigest:
@@ -263,8 +269,3 @@ def _joined_bytes(keys: pa.Array) -> memoryview:
     (start,) = struct.unpack_from("<q", offsets, keys.offset * 8)
     (end,) = struct.unpack_from("<q", offsets, (keys.offset + len(keys)) * 8)
     return memoryview(data)[start:end]
-
-
-def _shown(value: pa.Scalar) -> str:
-    text = repr(value.as_py())
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters)"

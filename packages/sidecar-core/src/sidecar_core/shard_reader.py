@@ -111,7 +111,7 @@ class MainShard:
                     yield ShardBatch(table, first_row, ends_row_group=remaining == 0)
                     first_row += table.num_rows
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-            if _is_storage_failure(error):
+            if is_storage_failure(error):
                 raise
             message = f"{self._uri}: unreadable after row {first_row}: {str(error).strip()}"
             raise ShardError(message) from error
@@ -176,7 +176,7 @@ def open_parquet(storage: Storage, rel_path: str) -> Generator[pq.ParquetFile]:
                 handle, pre_buffer=False, buffer_size=_READ_BUFFER_BYTES, page_checksum_verification=True
             )
         except (pa.ArrowInvalid, OSError) as error:
-            if _is_storage_failure(error):
+            if is_storage_failure(error):
                 raise
             message = f"{storage.uri(rel_path)}: not a readable Parquet file: {str(error).strip()}"
             raise ShardError(message, "a complete Parquet file") from error
@@ -194,7 +194,7 @@ def read_row_group(
     return file.iter_batches(batch_size=rows, row_groups=[group], columns=list(names), use_threads=False)
 
 
-def _is_storage_failure(error: Exception) -> bool:
+def is_storage_failure(error: Exception) -> bool:
     """Whether reading failed (and may succeed later), rather than what was read being damaged."""
     return isinstance(error, StorageError) or (isinstance(error, OSError) and error.errno is not None)
 

@@ -1,0 +1,115 @@
+"""Another sidecar's shard, read beside the main shard and held to its keys row by row."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from sidecar_core.align import describe_key, first_misaligned
+from sidecar_core.errors import AlignmentError, ShardError, StorageNotFoundError
+from sidecar_core.row_reader import RowReader
+from sidecar_core.shard_reader import open_parquet
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sidecar_core.op import OpContext
+    from sidecar_core.storage import Storage
+
+
+class SiblingReader:
+    """A sibling's shard beside the main shard: ranges of rows that mostly follow each other.
+
+    Its row groups may be cut differently from the main shard's, and memory follows the range that is asked for.
+    Made by `of_shard`, once a shard.
+    """
+
+    def __init__(self, storage: Storage, rel_path: str, rows: RowReader, schema: pa.Schema, key_column: str) -> None:
+        self._prefix = storage.prefix
+        self._rel_path = rel_path
+        self._rows = rows
+        self._schema = schema
+        self._key_column = key_column
+
+    @classmethod
+    def of_shard(cls, ctx: OpContext, prefix: str, schema: pa.Schema, *, required: bool = True) -> SiblingReader | None:
+        """Returns the reader of the sibling shard at `ctx.rel_path`; opened at the shard's first batch, then kept.
+
+        Args:
+            ctx: of the batch at hand; the reader is closed with `ctx.shard_scope`.
+            prefix: the sibling, reached with the dataset's storage options.
+            schema: the columns to read, without the key, with their planned types.
+            required: whether an absent shard is an error.
+
+        Returns:
+            The reader; None when the shard is absent and not required.
+
+        Raises:
+            ShardError: the shard is absent and required, is no Parquet file, lacks a column, or has one of a type
+                that does not fit.
+            AlignmentError: it has another number of rows than the main shard.
+        """
+        state = (cls, prefix, tuple(schema.names), tuple(schema.types), required)
+        if state not in ctx.shard_state:
+            ctx.shard_state[state] = cls._open(ctx, prefix, schema, required=required)
+        held = ctx.shard_state[state]
+        return held if isinstance(held, cls) else None
+
+    @classmethod
+    def _open(cls, ctx: OpContext, prefix: str, schema: pa.Schema, *, required: bool) -> SiblingReader | None:
+        storage = ctx.open_storage(prefix)
+        uri = storage.uri(ctx.rel_path)
+        with ExitStack() as opening:
+            try:
+                file = opening.enter_context(open_parquet(storage, ctx.rel_path))
+            except StorageNotFoundError as error:
+                if not required:
+                    return None
+                message = f"{ctx.rel_path}: the sidecar at {storage.prefix} has no such shard"
+                fix = "make that shard, or say required: false for nulls in its place"
+                raise ShardError(message, None, fix) from error
+            key = _key_field(file.schema_arrow, ctx.dataset.key_column, uri)
+            rows = RowReader(file, uri, schema.insert(0, key), types_from="the plan")
+            if rows.num_rows != ctx.shard_rows:
+                message = f"{ctx.rel_path}: {ctx.shard_rows} rows in the main shard, {rows.num_rows} in {uri}"
+                raise AlignmentError(message, None, f"make the shard of {storage.prefix} again")
+            ctx.shard_scope.enter_context(opening.pop_all())
+        return cls(storage, ctx.rel_path, rows, schema, ctx.dataset.key_column)
+
+    def rows(self, first_row: int, keys: pa.ChunkedArray | pa.Array) -> pa.Table:
+        """Returns the columns of the schema for consecutive rows, held against the main shard's keys.
+
+        A row whose key is null in the main dataset has none here either: nulls match nulls.
+
+        Args:
+            first_row: position in the shard of the first row.
+            keys: the main shard's keys of these rows.
+
+        Raises:
+            AlignmentError: a key differs; names shard, row and both keys.
+            ShardError: the file is damaged, or a value does not fit its planned type.
+        """
+        table = self._rows.rows(first_row, len(keys))
+        own = table.column(self._key_column)
+        try:
+            moved = first_misaligned(keys, own, null_matches_null=True)
+        except AlignmentError as error:
+            message = f"{self._rel_path}: column {self._key_column!r} at {self._prefix}: {error.message}"
+            raise AlignmentError(message) from error
+        if moved is not None:
+            raise AlignmentError(
+                f"{self._rel_path} row {first_row + moved}: {self._key_column!r} is {describe_key(keys[moved])} in the "
+                f"main shard and {describe_key(own[moved])} at {self._prefix}",
+                None,
+                f"make the shard of {self._prefix} again",
+            )
+        return table.select(self._schema.names)
+
+
+def _key_field(found: pa.Schema, key_column: str, uri: str) -> pa.Field:
+    """Returns the key's field as the file has it, so that keys are compared and never cast."""
+    count = found.names.count(key_column)
+    if count != 1:
+        message = f"{uri}: {count or 'no'} key column{'s' if count > 1 else ''} {key_column!r}"
+        raise ShardError(message, "columns " + ", ".join(found.names))
+    return found.field(key_column)
