@@ -51,7 +51,7 @@ def picture_table(values=PICTURES, dtype=None):
 def run(table, **params):
     op = ComputeFilters(ComputeFilters.Params.model_validate(params))
     with ExitStack() as scope:
-        return op.apply(table, OpContext(picture_dataset(), "a.parquet", 0, shared_pool(), {}, scope))
+        return op.apply(table, OpContext(picture_dataset(), "a.parquet", 0, shared_pool(), {}, table.num_rows, scope))
 
 
 class TestContract(OpConformance):

@@ -72,7 +72,7 @@ def pool():
 def run(table, pool, **params):
     op = ResizeImage(ResizeImage.Params(**{"targets": [{"area": 512}], **params}))
     with ExitStack() as scope:
-        return op.apply(table, OpContext(picture_dataset(), "a.parquet", 0, pool, {}, scope))
+        return op.apply(table, OpContext(picture_dataset(), "a.parquet", 0, pool, {}, table.num_rows, scope))
 
 
 class TestConformance(OpConformance):

@@ -41,7 +41,7 @@ def resized_table(pool):
     dataset = replace(example_dataset(), key_column="key", image_column="image")
     op = ResizeImage(ResizeImage.Params(targets=[{"area": 512, "column": "made"}]))
     with ExitStack() as scope:
-        table = op.apply(main, OpContext(dataset, "a.parquet", 0, pool, {}, scope))
+        table = op.apply(main, OpContext(dataset, "a.parquet", 0, pool, {}, main.num_rows, scope))
     return table.drop_columns(["image"]).rename_columns({"made": "image"})
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sidecar_core.errors import ConfigError
+from sidecar_core.errors import ConfigError, SidecarError
 from sidecar_core.problems import Problem, did_you_mean
 from sidecar_core.yaml_document import Loc, YamlDocument, describe, key_path, parse_yaml, read_yaml
 
@@ -84,7 +84,12 @@ class ProblemCollector:
 
 
 def validate_model(
-    model: type[ModelT], document: YamlDocument, *, at: Loc = (), without: tuple[str, ...] = ()
+    model: type[ModelT],
+    document: YamlDocument,
+    *,
+    at: Loc = (),
+    without: tuple[str, ...] = (),
+    context: Mapping[str, object] | None = None,
 ) -> ModelT:
     """Makes a model from a part of a document.
 
@@ -93,12 +98,13 @@ def validate_model(
         document: the document.
         at: where in the document the model's data is.
         without: keys of that mapping that are not the model's.
+        context: what its validators may look at, such as `sidecar_core.locations.relative_to`.
 
     Raises:
         ConfigError: with every problem, located, and the nearest name for unknown keys and choices.
     """
     try:
-        return model.model_validate(_mapping_at(document, at, without))
+        return model.model_validate(_mapping_at(document, at, without), context=context)
     except ValidationError as error:
         raise ConfigError(_problems_of(error, model, document, at)) from error
 
@@ -191,8 +197,8 @@ def _located(model: type[BaseModel], detail: ErrorDetails, document: YamlDocumen
         yield document.problem(loc, message, expected=f"{bound} {limit}")
     elif kind == "string_too_short":
         yield document.problem(loc, f"found {found}", expected="text that is not empty")
-    elif isinstance(cause := context.get("error"), ConfigError):
-        for problem in cause.problems:
+    elif isinstance(cause := context.get("error"), SidecarError):
+        for problem in cause.problems if isinstance(cause, ConfigError) else [cause]:
             yield document.problem(loc, problem.message, expected=problem.expected, fix=problem.fix)
     elif isinstance(cause, Exception):
         yield document.problem(loc, str(cause))

@@ -16,22 +16,26 @@ import pyarrow as pa
 
 from sidecar_core import __version__
 from sidecar_core.align import KeyDigest, first_misaligned
-from sidecar_core.errors import ConflictError, OpError, SidecarError
+from sidecar_core.errors import ConflictError, OpError, ShardError, SidecarError
 from sidecar_core.footer import FooterInfo
+from sidecar_core.inputs import sibling_version, why_changed
 from sidecar_core.lease import require_leases
 from sidecar_core.op import OpContext
 from sidecar_core.outcome import InvalidCounter, ShardReport
 from sidecar_core.shard_reader import MainShard, ShardBatch
 from sidecar_core.shard_writer import ShardWriter, check_shard_file
+from sidecar_core.storage import shared_storage
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from sidecar_core.footer import InputVersion
     from sidecar_core.isolation import IsolationPool
     from sidecar_core.op import BaseOp
     from sidecar_core.plan import PlannedOutput, PlannedShard, RunPlan
+    from sidecar_core.side_inputs import SiblingSpec
     from sidecar_core.storage import ObjectInfo, Storage
 
 
@@ -88,6 +92,7 @@ def run_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources) -> 
     started = time.monotonic()
     with ExitStack() as scope:
         source = scope.enter_context(MainShard.open(resources.main, shard.main, plan))
+        siblings = sibling_versions(plan, shard.rel_path)
         writers = [
             scope.enter_context(open_writer(output, folder, shard.rel_path))
             for output, folder in zip(plan.outputs, resources.staging, strict=True)
@@ -95,8 +100,9 @@ def run_shard(plan: RunPlan, shard: PlannedShard, resources: ShardResources) -> 
         invalid = [InvalidCounter(output.reason_columns) for output in plan.outputs]
         key_digest = _stream(plan, source, resources, writers, invalid)
         source.check_unchanged()
+        check_siblings_unchanged(plan, shard.rel_path, siblings)
         files = [
-            _finish(plan, output, writer, source, counter, key_digest)
+            _finish(plan, output, writer, source, counter, key_digest, siblings)
             for output, writer, counter in zip(plan.outputs, writers, invalid, strict=True)
         ]
         committed = commit_files(plan, shard, resources, dict(enumerate(files)))
@@ -135,6 +141,7 @@ def _stream(
                 first_row=batch.first_row,
                 isolation=resources.isolation,
                 side_inputs={},
+                shard_rows=source.num_rows,
                 shard_scope=shard_scope,
                 shard_state=state,
                 logger=resources.logger,
@@ -152,6 +159,21 @@ def _stream(
         if writing is not None:
             writing.result()
     return digest
+
+
+def sibling_versions(plan: RunPlan, rel_path: str) -> dict[SiblingSpec, InputVersion]:
+    """Returns which version of each sibling's shard is there."""
+    return {
+        spec: sibling_version(shared_storage(spec.prefix, plan.dataset.storage), rel_path) for spec in plan.siblings
+    }
+
+
+def check_siblings_unchanged(plan: RunPlan, rel_path: str, before: Mapping[SiblingSpec, InputVersion]) -> None:
+    """Raises ShardError when a sibling's shard was replaced while it was read."""
+    for spec, version in before.items():
+        storage = shared_storage(spec.prefix, plan.dataset.storage)
+        if why_changed(version, storage, storage.stat(rel_path)):
+            raise ShardError(f"{version.uri}: the sibling's shard changed during the run")
 
 
 def apply_ops(
@@ -247,13 +269,14 @@ def _finish(
     source: MainShard,
     invalid: InvalidCounter,
     key_digest: KeyDigest,
+    siblings: Mapping[SiblingSpec, InputVersion],
 ) -> Path:
     """Closes the staged file with its footer and proves it before it may be committed."""
     footer = FooterInfo(
         fingerprint=output.fingerprint,
         run_id=plan.run_id,
         version=__version__,
-        inputs=(source.version,),
+        inputs=(source.version, *(siblings[spec] for spec in output.siblings), *output.sources),
         rows=source.num_rows,
         key_digest="",
         key_digest_row_groups=(),

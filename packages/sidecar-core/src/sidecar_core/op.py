@@ -10,14 +10,17 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 from sidecar_core.errors import OpError
+from sidecar_core.locations import WITHOUT_LOCATIONS
+from sidecar_core.storage import shared_storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import ExitStack
 
     from sidecar_core.dataset import Dataset
     from sidecar_core.isolation import IsolationPool
-    from sidecar_core.side_inputs import SideInputSpec
+    from sidecar_core.side_inputs import SiblingSpec, SideInputSpec
+    from sidecar_core.storage import Storage
 
 
 class OpParams(BaseModel):
@@ -54,6 +57,7 @@ class OpContext:
         first_row: position in the shard of the batch's first row.
         isolation: child processes for work that may crash, hang or exhaust memory.
         side_inputs: what the op declared, by the name it gave.
+        shard_rows: rows of the shard.
         shard_scope: closed after the shard's last batch; what lives as long as a shard goes here.
         shard_state: values that live as long as the shard, keyed by the op.
         logger: for messages to the person who runs this.
@@ -64,9 +68,14 @@ class OpContext:
     first_row: int
     isolation: IsolationPool
     side_inputs: Mapping[str, object]
+    shard_rows: int
     shard_scope: ExitStack
     shard_state: dict[object, object] = field(default_factory=dict)
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("sidecar"))
+
+    def open_storage(self, prefix: str) -> Storage:
+        """Returns the storage of another dataset, reached as the pipeline's own is; one a process and prefix."""
+        return shared_storage(prefix, self.dataset.storage)
 
 
 class BaseOp:
@@ -136,11 +145,12 @@ class BaseOp:
     def fingerprint_params(self, columns: Collection[str]) -> dict[str, object]:
         """Returns the parameters that decide the values of `columns`, as JSON values.
 
+        Where data is (`sidecar_core.locations`) is left out: which version of it was read is in the footers.
         An op whose columns do not all depend on all parameters overrides this, so that a column keeps
         its fingerprint when only its neighbours change.
         """
         del columns
-        return self.params.model_dump(mode="json")
+        return self.params.model_dump(mode="json", context=WITHOUT_LOCATIONS)
 
     def reason_columns(self) -> dict[str, str]:
         """Returns the column (or `column.child`) that holds each output column's reasons for invalid rows.
@@ -154,6 +164,11 @@ class BaseOp:
         """Returns the blobs that it needs in every worker, by a name of its choice."""
         del dataset
         return {}
+
+    def declare_siblings(self, dataset: Dataset) -> Sequence[SiblingSpec]:
+        """Returns the sidecars whose shard at the same rel_path it reads beside the main shard."""
+        del dataset
+        return ()
 
     def apply(self, table: pa.Table, ctx: OpContext) -> pa.Table:
         """Returns a new table for a batch of consecutive rows of one shard.

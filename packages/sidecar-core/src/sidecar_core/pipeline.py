@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -14,10 +15,12 @@ from sidecar_core.config import ProblemCollector, StrictModel, describe, validat
 from sidecar_core.dataset import Dataset, Name, load_dataset, shown
 from sidecar_core.errors import ConfigError, SidecarError, UsageError
 from sidecar_core.fingerprint import fingerprint, output_fingerprint
+from sidecar_core.locations import relative_to
 from sidecar_core.op_problems import op_problems
 from sidecar_core.outputs import OutputSpec
 from sidecar_core.problems import did_you_mean
 from sidecar_core.registry import op_class
+from sidecar_core.side_inputs import read_besides
 from sidecar_core.storage.uris import normalise_prefix, prefixes_overlap
 from sidecar_core.yaml_document import Loc, YamlDocument, read_yaml
 
@@ -208,14 +211,17 @@ def _assemble(
     document: YamlDocument, dataset: Dataset | None, folder: Path | None, problems: ProblemCollector
 ) -> Pipeline | None:
     """Returns the pipeline, or None and problems; as much is checked as what is right allows."""
+    folder = folder.absolute() if folder is not None else None
     spec = validate_around(PipelineSpec, document, stand_ins=_STAND_INS, problems=problems)
     for index, plugin in enumerate(spec.plugins):
         _import_plugin(document, index, plugin, problems)
-    operations = [_make_op(document, index, raw, dataset, problems) for index, raw in enumerate(spec.operations)]
-    outputs = _outputs(document, spec.outputs, dataset, folder, problems)
+    operations = [
+        _make_op(document, index, raw, dataset, folder, problems) for index, raw in enumerate(spec.operations)
+    ]
+    complete = [op for op in operations if op is not None]
+    outputs = _outputs(document, spec.outputs, dataset, complete, folder, problems)
     if dataset is None:
         return None
-    complete = [op for op in operations if op is not None]
     if len(complete) < len(operations):
         return None
     pipeline = Pipeline(
@@ -269,7 +275,12 @@ def _import_plugin(document: YamlDocument, index: int, plugin: str, problems: Pr
 
 
 def _make_op(
-    document: YamlDocument, index: int, raw: Mapping[str, object], dataset: Dataset | None, problems: ProblemCollector
+    document: YamlDocument,
+    index: int,
+    raw: Mapping[str, object],
+    dataset: Dataset | None,
+    folder: Path | None,
+    problems: ProblemCollector,
 ) -> BaseOp | None:
     """Returns the op, or None and problems."""
     loc: Loc = ("operations", index)
@@ -286,7 +297,15 @@ def _make_op(
         problems.add(document.problem((*loc, "type"), error.message, expected=error.expected, fix=error.fix))
         return None
     try:
-        op = cls(validate_model(cls.Params, document, at=loc, without=("type",)))
+        op = cls(
+            validate_model(
+                cls.Params,
+                document,
+                at=loc,
+                without=("type",),
+                context=relative_to(folder),
+            )
+        )
     except ConfigError as error:
         problems.problems.extend(error.problems)
         return None
@@ -300,6 +319,7 @@ def _outputs(
     document: YamlDocument,
     models: Sequence[OutputModel] | None,
     dataset: Dataset | None,
+    operations: Sequence[BaseOp],
     folder: Path | None,
     problems: ProblemCollector,
 ) -> tuple[OutputSpec, ...]:
@@ -307,7 +327,7 @@ def _outputs(
     sidecar = dataset.sidecar_prefix if dataset is not None else ""
     if models is None:
         return (OutputSpec(DEFAULT_OUTPUT, sidecar),)
-    taken: dict[str, str] = {"main_prefix of the dataset": dataset.main_prefix} if dataset is not None else {}
+    taken = _must_not_be_written(dataset, operations) if dataset is not None else {}
     names: set[str] = set()
     outputs: list[OutputSpec] = []
     for index, model in enumerate(models):
@@ -320,7 +340,7 @@ def _outputs(
         prefix = sidecar
         if model.prefix is not None:
             try:
-                prefix = normalise_prefix(model.prefix, relative_to=folder.absolute() if folder is not None else None)
+                prefix = normalise_prefix(model.prefix, relative_to=folder)
             except UsageError as error:
                 where = (*loc, "prefix")
                 problems.add(document.problem(where, error.message, expected=error.expected, fix=error.fix))
@@ -335,3 +355,12 @@ def _outputs(
             taken[f"that of output {model.name!r}"] = prefix
         outputs.append(OutputSpec(model.name, prefix, model.columns))
     return tuple(outputs)
+
+
+def _must_not_be_written(dataset: Dataset, operations: Sequence[BaseOp]) -> dict[str, str]:
+    """Returns the prefixes and files that outputs keep away from, by what they are."""
+    taken = {"main_prefix of the dataset": dataset.main_prefix}
+    for op in operations:
+        with suppress(SidecarError, ValueError):  # an op whose parameters do not fit the dataset was reported
+            taken |= {f"a source of {op.type_name!r}, {each!r}": each for each in read_besides(op, dataset)}
+    return taken

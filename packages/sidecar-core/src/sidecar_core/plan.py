@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import base64
 import secrets
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 from sidecar_core.errors import ShardError, UsageError
+from sidecar_core.fingerprint import contributing_ops
+from sidecar_core.footer import InputVersion
+from sidecar_core.inputs import find_file, source_version
 from sidecar_core.pipeline import Pipeline, check_columns, output_fingerprint
 from sidecar_core.shard_reader import open_parquet
-from sidecar_core.storage import is_shard_path, open_storage
+from sidecar_core.side_inputs import SiblingSpec
+from sidecar_core.storage import open_storage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sidecar_core.dataset import Dataset, StorageOptions
     from sidecar_core.op import BaseOp
@@ -55,6 +59,8 @@ class PlannedOutput:
         fingerprint: of all that makes its columns.
         image_columns: its binary columns, stored uncompressed.
         reason_columns: per judged column, the table column (or `column.child`) with its reasons.
+        siblings: the sidecars that are read by rel_path to make its columns.
+        sources: which versions of the side inputs' files and prefixes its columns are made from.
     """
 
     name: str
@@ -64,6 +70,8 @@ class PlannedOutput:
     fingerprint: str
     image_columns: tuple[str, ...]
     reason_columns: Mapping[str, str]
+    siblings: tuple[SiblingSpec, ...] = ()
+    sources: tuple[InputVersion, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Returns the output as JSON values; its schema as base64 of an Arrow IPC message."""
@@ -75,6 +83,8 @@ class PlannedOutput:
             "fingerprint": self.fingerprint,
             "image_columns": list(self.image_columns),
             "reason_columns": dict(self.reason_columns),
+            "siblings": [asdict(sibling) for sibling in self.siblings],
+            "sources": [asdict(source) for source in self.sources],
         }
 
     @classmethod
@@ -88,6 +98,8 @@ class PlannedOutput:
             fingerprint=cast("str", values["fingerprint"]),
             image_columns=tuple(cast("list[str]", values["image_columns"])),
             reason_columns=cast("dict[str, str]", values["reason_columns"]),
+            siblings=tuple(SiblingSpec(**each) for each in cast("list[dict[str, Any]]", values["siblings"])),
+            sources=tuple(InputVersion(**each) for each in cast("list[dict[str, Any]]", values["sources"])),
         )
 
 
@@ -163,6 +175,11 @@ class RunPlan:
             leased=bool(values.get("leased", False)),
         )
 
+    @property
+    def siblings(self) -> tuple[SiblingSpec, ...]:
+        """All sidecars that are read by rel_path, each once."""
+        return tuple(dict.fromkeys(sibling for output in self.outputs for sibling in output.siblings))
+
     def dataset_document(self) -> dict[str, object]:
         """Returns what the manifest says of the dataset, as JSON values: its parameters and its YAML text."""
         return {key: value for key, value in self.dataset.to_json().items() if key != "struct_types"}
@@ -199,10 +216,12 @@ def plan_run(
         UsageError: there are no shards, or none is readable.
         ConfigError: the columns of the main dataset, or of what an op reads besides, do not fit the pipeline.
         StorageError: what an op reads besides is not there, or cannot be read.
+        ShardError: a side input's source is no Parquet file.
     """
     main_schema = first_readable_schema(main, shards)
     known_sources = cache(partial(source_schema, options=pipeline.dataset.storage))  # asked again for each main column
     checked = check_columns(pipeline, main_schema, source_schema=known_sources)
+    versions = cache(partial(source_version, options=pipeline.dataset.storage))
     reads = pa.schema([main_schema.field(name).remove_metadata() for name in checked.main_columns])
     return RunPlan(
         run_id=new_run_id(now),
@@ -210,7 +229,8 @@ def plan_run(
         main_schema=reads,
         table_schema=checked.table_schema,
         outputs=tuple(
-            _planned_output(pipeline, checked, output.name, prefixes[output.name]) for output in pipeline.outputs
+            _planned_output(pipeline, checked, output.name, prefixes[output.name], versions)
+            for output in pipeline.outputs
         ),
     )
 
@@ -227,13 +247,11 @@ def source_schema(source: str, *, options: StorageOptions | None = None) -> pa.S
         ShardError: the file is no Parquet file.
         StorageError: there is no such file or folder, or it cannot be read.
     """
+    found = find_file(source, options)
+    if found is not None:
+        with open_parquet(found[0], found[1].rel_path) as file:
+            return file.schema_arrow
     storage = open_storage(source, options)
-    folder, _, name = storage.prefix.rstrip("/").rpartition("/")
-    if not source.endswith("/") and is_shard_path(name):  # a folder may have such a name too
-        beside = open_storage(f"{folder}/", options)
-        if beside.stat(name) is not None:
-            with open_parquet(beside, name) as file:
-                return file.schema_arrow
     return first_readable_schema(storage, storage.list_shards(), setting="the op's source")
 
 
@@ -270,8 +288,17 @@ def new_run_id(now: datetime | None = None) -> str:
     return f"{moment:%Y%m%dT%H%M%SZ}-{moment.microsecond // 1000:03x}{secrets.token_hex(3)}"
 
 
-def _planned_output(pipeline: Pipeline, checked: CheckedColumns, name: str, prefix: str) -> PlannedOutput:
+def _planned_output(
+    pipeline: Pipeline,
+    checked: CheckedColumns,
+    name: str,
+    prefix: str,
+    versions: Callable[[str], InputVersion],
+) -> PlannedOutput:
+    dataset = pipeline.dataset
     output = checked.output(name)
+    ops = contributing_ops(checked, name, dataset)
+    side_inputs = [spec for op in ops for spec in op.declare_side_inputs(dataset).values()]
     taken = {table_column: out_name for out_name, table_column in output.columns}
     reasons = {
         taken[judged]: path
@@ -288,10 +315,12 @@ def _planned_output(pipeline: Pipeline, checked: CheckedColumns, name: str, pref
         image_columns=tuple(
             field.name
             for field in output.schema
-            if field.name != pipeline.dataset.key_column
+            if field.name != dataset.key_column
             and (pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type))
         ),
         reason_columns=reasons,
+        siblings=tuple(dict.fromkeys(sibling for op in ops for sibling in op.declare_siblings(dataset))),
+        sources=tuple(versions(each) for each in dict.fromkeys(each for spec in side_inputs for each in spec.sources)),
     )
 
 

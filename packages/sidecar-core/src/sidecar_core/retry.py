@@ -15,7 +15,15 @@ from sidecar_core import __version__
 from sidecar_core.align import first_misaligned
 from sidecar_core.chosen_rows import choose_rows, reason_sources
 from sidecar_core.errors import ShardError
-from sidecar_core.execute import apply_ops, commit_files, open_writer, output_table, raise_if_cancelled
+from sidecar_core.execute import (
+    apply_ops,
+    check_siblings_unchanged,
+    commit_files,
+    open_writer,
+    output_table,
+    raise_if_cancelled,
+    sibling_versions,
+)
 from sidecar_core.footer import FooterInfo
 from sidecar_core.op import OpContext
 from sidecar_core.outcome import ShardReport, count_reasons, reasons_at
@@ -23,16 +31,18 @@ from sidecar_core.shard_reader import MainShard, open_parquet, read_row_group
 from sidecar_core.shard_writer import check_shard_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterator
+    from collections.abc import Collection, Generator, Iterator, Mapping
     from pathlib import Path
 
     import pyarrow.parquet as pq
 
     from sidecar_core.chosen_rows import ChosenRows
     from sidecar_core.execute import ShardResources
+    from sidecar_core.footer import InputVersion
     from sidecar_core.plan import PlannedOutput, PlannedShard, RunPlan
     from sidecar_core.shard_reader import ShardBatch
     from sidecar_core.shard_writer import ShardWriter
+    from sidecar_core.side_inputs import SiblingSpec
     from sidecar_core.storage import Storage
 
 
@@ -80,6 +90,7 @@ def retry_shard(
         if not changed:
             return RetriedShard(ShardReport(shard.rel_path, "done", elapsed_s=time.monotonic() - started))
         source = scope.enter_context(MainShard.open(resources.main, shard.main, plan))
+        siblings = sibling_versions(plan, shard.rel_path)
         splices = [
             _Splice(plan.outputs[index], held[index], chosen, index, _open(scope, plan, shard, resources, index))
             for index in changed
@@ -88,7 +99,8 @@ def retry_shard(
             each.check_rows(source.num_rows)
         _stream(plan, source, resources, chosen, splices)
         source.check_unchanged()
-        files = {splice.index: splice.finish(plan, source) for splice in splices}
+        check_siblings_unchanged(plan, shard.rel_path, siblings)
+        files = {splice.index: splice.finish(plan, source, siblings) for splice in splices}
         committed = commit_files(plan, shard, resources, files)
     return RetriedShard(
         ShardReport(
@@ -196,7 +208,7 @@ class _Splice:
         pieces.append(old.slice(done))
         self._writer.write(pa.concat_tables(pieces), end_row_group=batch.ends_row_group)
 
-    def finish(self, plan: RunPlan, source: MainShard) -> Path:
+    def finish(self, plan: RunPlan, source: MainShard, siblings: Mapping[SiblingSpec, InputVersion]) -> Path:
         """Closes the file with its footer and proves it; returns where it is."""
         before = self._held.footer
         report = self._writer.close(
@@ -204,7 +216,11 @@ class _Splice:
                 fingerprint=self.output.fingerprint,
                 run_id=plan.run_id,
                 version=__version__,
-                inputs=(source.version, *(version for version in before.inputs if version.kind != "main")),
+                inputs=(
+                    source.version,
+                    *(siblings[spec] for spec in self.output.siblings),
+                    *self.output.sources,
+                ),
                 rows=source.num_rows,
                 key_digest="",
                 key_digest_row_groups=(),
@@ -260,6 +276,7 @@ def _stream(
                         first_row=batch.first_row + start,
                         isolation=resources.isolation,
                         side_inputs={},
+                        shard_rows=source.num_rows,
                         shard_scope=shard_scope,
                         shard_state=state,
                         logger=resources.logger,

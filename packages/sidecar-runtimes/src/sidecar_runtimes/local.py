@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from sidecar_core.execute import RunCancelledError, ShardResources, run_shard
 from sidecar_core.isolation import IsolationOptions, IsolationPool
 from sidecar_core.isolation.options import available_cores
+from sidecar_core.side_inputs import load_side_inputs
 from sidecar_core.storage import open_storage
 
 from sidecar_runtimes.attempts import backoff_s, try_shard
 from sidecar_runtimes.base import Runtime
-from sidecar_runtimes.side_inputs import load_side_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -87,7 +87,7 @@ class LocalRuntime(Runtime):
                 outputs=outputs,
                 isolation=isolation,
                 staging=staging.paths,
-                side_inputs=load_side_inputs(plan.operations, plan.dataset),
+                side_inputs=load_side_inputs(plan),
                 cancelled=stop,
                 on_rows=on_rows,
             )

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from sidecar_core.errors import RefusedError, UsageError
 from sidecar_core.problems import did_you_mean
+from sidecar_core.side_inputs import read_besides
 from sidecar_core.storage import normalise_prefix, prefixes_overlap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sidecar_core.dataset import Dataset
     from sidecar_core.pipeline import Pipeline
 
 
@@ -89,25 +89,28 @@ def resolve_outputs(
             resolved[output.name] = OutputPrefix(output.prefix, output.prefix, "yaml")
         else:
             resolved[output.name] = resolve_output_prefix(output.prefix, override, now=now)
-    refuse_overlaps(pipeline.dataset, {name: choice.prefix for name, choice in resolved.items()})
+    refuse_overlaps(pipeline, {name: choice.prefix for name, choice in resolved.items()})
     return resolved
 
 
-def refuse_overlaps(dataset: Dataset, prefixes: Mapping[str, str]) -> None:
+def refuse_overlaps(pipeline: Pipeline, prefixes: Mapping[str, str]) -> None:
     """Raises RefusedError when an output prefix equals, holds or lies in one that must not be written.
 
     Compared after symlinks, `..` and schemes. Several outputs may lie neither in each other nor in the
-    sidecar prefix; the single output may be the sidecar prefix itself.
+    sidecar prefix; the single output may be the sidecar prefix itself. None may touch what an op reads.
     """
-    taken = {"the main dataset": dataset.main_prefix}
+    dataset = pipeline.dataset
+    taken = {f"the main dataset at {dataset.main_prefix}": dataset.main_prefix}
+    for op in pipeline.operations:
+        taken |= {f"a source of {op.type_name!r}, {each}": each for each in read_besides(op, dataset)}
     if len(prefixes) > 1:
-        taken["the sidecar"] = dataset.sidecar_prefix
+        taken[f"the sidecar at {dataset.sidecar_prefix}"] = dataset.sidecar_prefix
     for name, prefix in prefixes.items():
         for owner, other in taken.items():
             if prefixes_overlap(prefix, other):
                 raise RefusedError(
-                    f"output {name!r} at {prefix} equals, holds or lies in {owner} at {other}",
+                    f"output {name!r} at {prefix} equals, holds or lies in {owner}",
                     "a prefix of its own for each output, apart from the main dataset",
                     "--output-prefix ELSEWHERE" if len(prefixes) == 1 else f"--output {name}=ELSEWHERE",
                 )
-        taken[f"output {name!r}"] = prefix
+        taken[f"output {name!r} at {prefix}"] = prefix

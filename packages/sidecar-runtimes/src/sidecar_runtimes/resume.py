@@ -10,12 +10,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sidecar_core.errors import ShardError
-from sidecar_core.footer import parquet_footer_digest, read_footer
+from sidecar_core.footer import read_footer
+from sidecar_core.inputs import changed_source, why_changed
 from sidecar_core.plan import PlannedShard
+from sidecar_core.storage import shared_storage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sidecar_core.footer import FooterInfo
     from sidecar_core.plan import PlannedOutput, RunPlan
     from sidecar_core.storage import ObjectInfo, Storage
 
@@ -25,8 +28,8 @@ _PARALLEL_READS = 32
 class ShardState(StrEnum):
     """What is there of a shard before the run.
 
-    done: every output holds it, made by this pipeline from this version of the main shard.
-    stale: an output holds it, made by another pipeline or from another version of the main shard.
+    done: every output holds it, made by this pipeline from this version of the main shard, its siblings and sources.
+    stale: an output holds it, made by another pipeline or from another version of one of these.
     partial: some outputs lack it, or a file is unreadable.
     missing: no output holds it.
     """
@@ -70,7 +73,7 @@ def stand_of_shards(
         trust_listing: read no footer; a shard that every output lists with a size above zero is done.
     """
     listed = _list_outputs(outputs)
-    stand = _standing_by_listing if trust_listing else partial(_standing, plan, main, outputs)
+    stand = _standing_by_listing if trust_listing else partial(_standing, plan, outputs, _MadeFrom(plan, main))
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="sidecar-footer") as readers:
         return list(readers.map(lambda info: stand(_planned(info, listed)), shards))
 
@@ -93,7 +96,7 @@ def look_again(
         trust_listing: as then.
     """
     listed = _list_outputs(outputs)
-    stand = _standing_by_listing if trust_listing else partial(_standing, plan, main, outputs)
+    stand = _standing_by_listing if trust_listing else partial(_standing, plan, outputs, _MadeFrom(plan, main))
 
     def refresh(before: ShardStanding) -> ShardStanding:
         now = _planned(before.shard.main, listed)
@@ -125,7 +128,7 @@ def _standing_by_listing(shard: PlannedShard) -> ShardStanding:
     return ShardStanding(shard, ShardState.PARTIAL, "an output lacks it, or holds an empty file")
 
 
-def _standing(plan: RunPlan, main: Storage, outputs: Sequence[Storage], shard: PlannedShard) -> ShardStanding:
+def _standing(plan: RunPlan, outputs: Sequence[Storage], inputs: _MadeFrom, shard: PlannedShard) -> ShardStanding:
     info = shard.main
     if not any(shard.present):
         return ShardStanding(shard, ShardState.MISSING)
@@ -135,7 +138,7 @@ def _standing(plan: RunPlan, main: Storage, outputs: Sequence[Storage], shard: P
             partial_why = partial_why or f"output {output.name!r} lacks it"
             continue
         try:
-            why = _why_stale(output, storage, main, info)
+            why = _why_stale(output, storage, inputs, info)
         except ShardError as error:
             partial_why = f"output {output.name!r} is unreadable: {error}"
             continue
@@ -147,17 +150,44 @@ def _standing(plan: RunPlan, main: Storage, outputs: Sequence[Storage], shard: P
     return ShardStanding(shard, ShardState.DONE)
 
 
-def _why_stale(output: PlannedOutput, storage: Storage, main: Storage, info: ObjectInfo) -> str:
+def _why_stale(output: PlannedOutput, storage: Storage, inputs: _MadeFrom, info: ObjectInfo) -> str:
     """Returns why an output file is not what this run would make, or an empty string."""
     footer = read_footer(storage, info.rel_path)
     if footer is None:
         return f"output {output.name!r} holds a file that sidecar did not write"
     if footer.fingerprint != output.fingerprint:
         return f"output {output.name!r} was made by another pipeline"
-    made_from = next((version for version in footer.inputs if version.kind == "main"), None)
-    if made_from is None or made_from.size_bytes != info.size_bytes:
-        return "the main shard changed"
-    same_version = (made_from.etag, made_from.mtime_ns) == (info.etag, info.mtime_ns)
-    if not same_version and made_from.parquet_footer_digest != parquet_footer_digest(main, info.rel_path):
-        return "the main shard changed"
-    return ""
+    return inputs.why_stale(output, footer, info)
+
+
+class _MadeFrom:
+    """What the outputs of a plan would be made from now: main shards, siblings' shards, sources."""
+
+    def __init__(self, plan: RunPlan, main: Storage) -> None:
+        self._main = main
+        self._siblings: dict[str, tuple[Storage, dict[str, ObjectInfo]]] = {}
+        for prefix in dict.fromkeys(spec.prefix for spec in plan.siblings):
+            storage = shared_storage(prefix, plan.dataset.storage)
+            listed = storage.list_shards(missing_ok=True)
+            self._siblings[prefix] = storage, {info.rel_path: info for info in listed}
+
+    def why_stale(self, output: PlannedOutput, footer: FooterInfo, info: ObjectInfo) -> str:
+        """Returns which input is another one than the footer names, and how; else an empty string."""
+        made_from = {version.uri: version for version in footer.inputs}
+        main = next((version for version in footer.inputs if version.kind == "main"), None)
+        why = "changed" if main is None else why_changed(main, self._main, info)
+        if why:
+            return f"the main shard {why}"
+        for spec in output.siblings:
+            storage, listed = self._siblings[spec.prefix]
+            uri = storage.uri(info.rel_path)
+            if uri not in made_from:
+                return f"it was not made from {uri}"
+            why = why_changed(made_from[uri], storage, listed.get(info.rel_path))
+            if why:
+                return f"the sibling's shard {uri} {why}"
+        for source in output.sources:
+            if changed_source(made_from, source):
+                was_it = source.uri in made_from
+                return f"{source.uri} changed" if was_it else f"it was not made from {source.uri}"
+        return ""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from sidecar_core.execute import ShardResources
 from sidecar_core.isolation import IsolationOptions, shared_pool
 from sidecar_core.plan import RunPlan
+from sidecar_core.side_inputs import load_side_inputs
 from sidecar_core.storage import open_storage
 
 from sidecar_runtimes.attempts import try_shard
 from sidecar_runtimes.flight_recorder import FlightRecorder
-from sidecar_runtimes.side_inputs import load_side_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -72,7 +72,7 @@ class WorkerProcess:
         self._main = open_storage(dataset.main_prefix, dataset.storage)
         self._outputs = tuple(open_storage(output.prefix, dataset.storage) for output in self.plan.outputs)
         self._settings = settings
-        self._side_inputs = load_side_inputs(self.plan.operations, dataset) if with_side_inputs else {}
+        self._side_inputs = load_side_inputs(self.plan) if with_side_inputs else {}
         self._flight = FlightRecorder(self.plan.run_id)
         self._lock = threading.Lock()
         self._users = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sidecar_core.storage.base import RUN_FOLDER, ObjectInfo, Storage, is_shard_path
@@ -23,7 +25,10 @@ __all__ = [
     "normalise_prefix",
     "open_storage",
     "prefixes_overlap",
+    "shared_storage",
 ]
+
+_SHARED_STORAGES = 64
 
 
 def open_storage(prefix: str, options: ConnectionOptions | None = None) -> Storage:
@@ -48,3 +53,20 @@ def open_storage(prefix: str, options: ConnectionOptions | None = None) -> Stora
 
         return GcsStorage(prefix)
     return LocalStorage(prefix)
+
+
+def shared_storage(prefix: str, options: ConnectionOptions | None = None) -> Storage:
+    """Returns the same storage as the last call for that prefix in this process, so that connections are kept.
+
+    Args:
+        prefix: as for `open_storage`, which it raises the errors of.
+        options: how to reach an object store; hashable, as `sidecar_core.dataset.StorageOptions` is.
+    """
+    environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
+    return _shared_storage(prefix, options, environment)
+
+
+@lru_cache(maxsize=_SHARED_STORAGES)
+def _shared_storage(prefix: str, options: ConnectionOptions | None, environment: object) -> Storage:
+    del environment  # another one may mean another store
+    return open_storage(prefix, options)

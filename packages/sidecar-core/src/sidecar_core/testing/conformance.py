@@ -157,6 +157,7 @@ class OpConformance:
                         first_row=first_row,
                         isolation=cast("IsolationPool", self.isolation()),
                         side_inputs=self.side_inputs(),
+                        shard_rows=table.num_rows,
                         shard_scope=scope,
                         shard_state=state,
                     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sidecar_core.execute import ShardResources, run_shard
 from sidecar_core.isolation import IsolationOptions, IsolationPool
 from sidecar_core.plan import PlannedShard, plan_run
+from sidecar_core.side_inputs import load_side_inputs
 from sidecar_core.storage import open_storage
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def run_every_shard(pipeline: Pipeline, prefixes: Mapping[str, str], *, workers:
             outputs=outputs,
             isolation=stack.enter_context(IsolationPool(IsolationOptions(workers=workers))),
             staging=tuple(output.staging_dir(plan.run_id) for output in outputs),
+            side_inputs=load_side_inputs(plan),
         )
         return [
             run_shard(plan, PlannedShard(info, tuple(output.stat(info.rel_path) for output in outputs)), resources)
