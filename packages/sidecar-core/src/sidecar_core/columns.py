@@ -39,6 +39,7 @@ class OpStep:
         filled: existing columns whose values it makes anew: placeholders, and the image column.
         replaced: existing columns that it changes, so that their values depend on those before.
         removed: columns that it takes away.
+        schema: the columns after it, in order.
         open_names: whether it may add columns whose names only storage knows.
     """
 
@@ -49,12 +50,19 @@ class OpStep:
     filled: tuple[str, ...]
     replaced: tuple[str, ...]
     removed: tuple[str, ...]
+    schema: pa.Schema
     open_names: bool
 
     @property
     def makes(self) -> tuple[str, ...]:
         """All columns that have other values, or are there only, after it."""
         return (*self.added, *self.filled, *self.replaced)
+
+    @property
+    def planned(self) -> pa.Schema:
+        """The same columns with their types, in the order of the table."""
+        makes = set(self.makes)
+        return pa.schema([_unmarked(each) for each in self.schema if each.name in makes])
 
 
 @dataclass(frozen=True)
@@ -152,7 +160,9 @@ class _Flow:
         self.schema = pa.schema([self._main_field(name) for name in self.main_columns])
         for index, op in enumerate(self.pipeline.operations):
             with op_problems(self.pipeline, index, self.problems):
-                inputs = tuple(dict.fromkeys(op.input_columns(self.pipeline.dataset)))
+                dataset = self.pipeline.dataset
+                optional = [name for name in op.optional_input_columns(dataset) if self._is_there(name)]
+                inputs = tuple(dict.fromkeys([*op.input_columns(dataset), *optional]))
                 wanted = self._missing_inputs(index, op, inputs)
                 if wanted:
                     return wanted
@@ -201,6 +211,12 @@ class _Flow:
                     self.schema = self.schema.append(open_field(name))
         return wanted
 
+    def _is_there(self, name: str) -> bool:
+        """Returns whether the table has the column, or can have it from the main dataset."""
+        main = self.context.main_schema
+        taken = any(name in step.removed for step in self.steps)
+        return name in self.schema.names or (main is not None and name in main.names and not taken)
+
     def _can_be_read(self, index: int, op: BaseOp, name: str) -> bool:
         """Returns whether the main dataset may have a column that no op has made; else adds a problem."""
         main = self.context.main_schema
@@ -248,6 +264,7 @@ class _Flow:
             filled=tuple(filled),
             replaced=tuple(name for name in before.names if name in replaced and name not in removed),
             removed=tuple(removed),
+            schema=after,
             open_names=has_open_names(after),
         )
         self._check_types(step, before, after)

@@ -60,6 +60,7 @@ class OpContext:
         shard_rows: rows of the shard.
         shard_scope: closed after the shard's last batch; what lives as long as a shard goes here.
         shard_state: values that live as long as the shard, keyed by the op.
+        planned: the columns that this op adds, fills or replaces, with the types that the plan fixed for the run.
         logger: for messages to the person who runs this.
     """
 
@@ -71,6 +72,7 @@ class OpContext:
     shard_rows: int
     shard_scope: ExitStack
     shard_state: dict[object, object] = field(default_factory=dict)
+    planned: pa.Schema = field(default_factory=lambda: pa.schema([]))
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("sidecar"))
 
     def open_storage(self, prefix: str) -> Storage:
@@ -102,6 +104,15 @@ class BaseOp:
 
     def input_columns(self, dataset: Dataset) -> list[str]:
         """Returns the columns it reads: of the main dataset or of earlier ops."""
+        return []
+
+    def optional_input_columns(self, dataset: Dataset) -> list[str]:
+        """Returns the columns it reads where there are such: in the table before it, or in the main dataset.
+
+        For an op that keeps values of a column that may be there already. Offline, when nobody knows what the
+        main dataset has, such a column is taken to be absent.
+        """
+        del dataset
         return []
 
     def output_fields(self, dataset: Dataset) -> list[pa.Field]:
