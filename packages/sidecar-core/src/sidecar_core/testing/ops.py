@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sidecar_core.errors import WorkerCallFailed
+from sidecar_core.locations import Location, Prefix
 from sidecar_core.op import BaseOp, OpContext, OpParams, set_columns
 from sidecar_core.reasons import Reason
 from sidecar_core.registry import register_op
+from sidecar_core.shard_reader import open_parquet
+from sidecar_core.side_inputs import SiblingSpec, SideInputSpec, register_side_input_loader
 from sidecar_core.testing.measured_rows import measure_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sidecar_core.dataset import Dataset
 
 
@@ -103,3 +109,66 @@ class BreakContract(BaseOp):
                 return None  # type: ignore[return-value]
             case "raise":
                 raise KeyError("thrown on purpose")
+
+
+@register_op("copy_from_sibling")
+class CopyFromSibling(BaseOp):
+    """Copies the column `value` of a sibling's shard; null where the sibling has none."""
+
+    class Params(OpParams):
+        """Parameters of `copy_from_sibling`."""
+
+        source_prefix: Prefix
+        required: bool = True
+
+    params: Params
+
+    def declare_siblings(self, dataset: Dataset) -> tuple[SiblingSpec, ...]:
+        del dataset
+        return (SiblingSpec(self.params.source_prefix, self.params.required),)
+
+    def output_fields(self, dataset: Dataset) -> list[pa.Field]:
+        del dataset
+        return [pa.field("value", pa.int64())]
+
+    def apply(self, table: pa.Table, ctx: OpContext) -> pa.Table:
+        storage = ctx.open_storage(self.params.source_prefix)
+        if storage.stat(ctx.rel_path) is None:
+            values = pa.nulls(table.num_rows, pa.int64())
+        else:
+            with open_parquet(storage, ctx.rel_path) as file:
+                held = file.read(columns=["value"]).column(0)
+            assert len(held) == ctx.shard_rows
+            values = held.slice(ctx.first_row, table.num_rows)
+        return set_columns(table, {"value": values}, pa.schema(self.output_fields(ctx.dataset)))
+
+
+@register_op("count_source")
+class CountSource(BaseOp):
+    """Writes the number of rows of a Parquet file or prefix, from a side input, into every row."""
+
+    class Params(OpParams):
+        """Parameters of `count_source`."""
+
+        source: Location
+
+    params: Params
+
+    def declare_side_inputs(self, dataset: Dataset) -> dict[str, SideInputSpec]:
+        del dataset
+        return {"count": SideInputSpec("count_rows", {"source": self.params.source}, (self.params.source,))}
+
+    def output_fields(self, dataset: Dataset) -> list[pa.Field]:
+        del dataset
+        return [pa.field("source_rows", pa.int64())]
+
+    def apply(self, table: pa.Table, ctx: OpContext) -> pa.Table:
+        values = pa.repeat(pa.scalar(ctx.side_inputs["count"], pa.int64()), table.num_rows)
+        return set_columns(table, {"source_rows": values}, pa.schema(self.output_fields(ctx.dataset)))
+
+
+@register_side_input_loader("count_rows")
+def count_rows(params: Mapping[str, object], dataset: Dataset) -> int:
+    """Returns the rows of a source."""
+    del dataset
+    return pq.read_table(cast("str", params["source"])).num_rows

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sidecar_core.errors import RefusedError
+from sidecar_core.testing.datasets import read_dataset, write_main
+from sidecar_runtimes.run import RunOptions, execute_run, prepare_run
+
+
+def write(path, rows, start=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"value": pa.array(range(start, start + rows), pa.int64())}), path)
+
+
+@pytest.fixture
+def world(tmp_path):
+    write_main(tmp_path / "main", {"a.parquet": [b"x"] * 3, "b.parquet": [b"y"] * 2})
+    write(tmp_path / "ocr/a.parquet", 3)
+    write(tmp_path / "ocr/b.parquet", 2)
+    write(tmp_path / "table.parquet", 7)
+    return tmp_path
+
+
+@pytest.fixture
+def pipeline(world, make_pipeline):
+    return make_pipeline(
+        [
+            {"type": "copy_from_sibling", "source_prefix": f"{world}/ocr", "required": False},
+            {"type": "count_source", "source": f"{world}/table.parquet"},
+        ]
+    )
+
+
+def whys(pipeline, world):
+    standings = prepare_run(pipeline, RunOptions(output_prefix=f"{world}/out")).standings
+    return {standing.shard.rel_path: (standing.state.value, standing.why) for standing in standings}
+
+
+def run(pipeline, world, **options):
+    return execute_run(prepare_run(pipeline, RunOptions(output_prefix=f"{world}/out", workers=2, **options)))
+
+
+def test_what_was_made_from_other_inputs_is_stale_and_made_again(world, pipeline):
+    assert run(pipeline, world).ok
+    assert set(whys(pipeline, world).values()) == {("done", "")}
+    write(world / "ocr/b.parquet", 2, start=50)
+    assert whys(pipeline, world) == {
+        "a.parquet": ("done", ""),
+        "b.parquet": ("stale", f"the sibling's shard {world}/ocr/b.parquet changed"),
+    }
+    with pytest.raises(RefusedError, match=r"1 of the 2 shards there are stale(.|\n)*ocr/b\.parquet changed"):
+        run(pipeline, world, skip_existing=True)
+    assert run(pipeline, world, skip_existing=True, redo_stale=True).shards["done"] == 1
+    assert read_dataset(world / "out")["b.parquet"].column("value").to_pylist() == [50, 51]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda world: (world / "ocr/a.parquet").unlink(), "is gone"),
+        (lambda world: write(world / "table.parquet", 9), "table.parquet changed"),
+    ],
+    ids=["sibling gone", "source"],
+)
+def test_each_kind_of_change_is_said(world, pipeline, change, why):
+    assert run(pipeline, world).ok
+    change(world)
+    state, said = whys(pipeline, world)["a.parquet"]
+    assert state == "stale"
+    assert why in said
+
+
+def test_a_sibling_that_appears_later_makes_its_shard_stale(world, pipeline):
+    (world / "ocr/a.parquet").rename(world / "away")
+    assert run(pipeline, world).ok
+    assert set(whys(pipeline, world).values()) == {("done", "")}
+    (world / "away").rename(world / "ocr/a.parquet")
+    assert whys(pipeline, world)["a.parquet"][0] == "stale"
+    assert whys(pipeline, world)["b.parquet"][0] == "done"
+
+
+def test_the_same_pipeline_on_another_sibling_is_stale(world, make_pipeline, pipeline):
+    assert run(pipeline, world).ok
+    (world / "other").mkdir()
+    moved = make_pipeline(
+        [
+            {"type": "copy_from_sibling", "source_prefix": f"{world}/other", "required": False},
+            {"type": "count_source", "source": f"{world}/table.parquet"},
+        ]
+    )
+    state, said = whys(moved, world)["a.parquet"]
+    assert (state, said) == ("stale", f"it was not made from {world}/other/a.parquet")
+
+
+@pytest.mark.parametrize("prefix", ["ocr", "ocr/inside", "table.parquet"])
+def test_an_output_never_touches_what_an_op_reads(world, pipeline, prefix):
+    with pytest.raises(RefusedError, match="holds or lies in a source of"):
+        prepare_run(pipeline, RunOptions(output_prefix=f"{world}/{prefix}"))
