@@ -183,7 +183,8 @@ def apply_ops(
     key = table.column(plan.key_column)
     for index, op in enumerate(plan.operations):
         try:
-            result = op.apply(table, replace(context, side_inputs=side_inputs.get(index, {})))
+            own = replace(context, side_inputs=side_inputs.get(index, {}), planned=plan.planned[index])
+            result = op.apply(table, own)
         except (SidecarError, OSError):
             raise
         except Exception as error:

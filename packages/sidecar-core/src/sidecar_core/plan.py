@@ -113,6 +113,7 @@ class RunPlan:
         main_schema: the main columns that are read, in reading order, with the plan's types.
         table_schema: the columns after the last op.
         outputs: what is written.
+        planned: per op, the columns that it adds, fills or replaces.
         leased: whether the run holds the lease of every output, and shards may be committed only while it does.
     """
 
@@ -121,6 +122,7 @@ class RunPlan:
     main_schema: pa.Schema
     table_schema: pa.Schema
     outputs: tuple[PlannedOutput, ...]
+    planned: tuple[pa.Schema, ...]
     leased: bool = False
 
     @property
@@ -154,6 +156,7 @@ class RunPlan:
             "main_schema": _schema_to_text(self.main_schema),
             "table_schema": _schema_to_text(self.table_schema),
             "outputs": [output.to_json() for output in self.outputs],
+            "planned": [_schema_to_text(schema) for schema in self.planned],
             "leased": self.leased,
         }
 
@@ -172,6 +175,7 @@ class RunPlan:
             outputs=tuple(
                 PlannedOutput.from_json(output) for output in cast("list[Mapping[str, object]]", values["outputs"])
             ),
+            planned=tuple(_schema_from_text(text) for text in cast("list[str]", values["planned"])),
             leased=bool(values.get("leased", False)),
         )
 
@@ -232,6 +236,7 @@ def plan_run(
             _planned_output(pipeline, checked, output.name, prefixes[output.name], versions)
             for output in pipeline.outputs
         ),
+        planned=tuple(step.planned for step in checked.steps),
     )
 
 

@@ -8,14 +8,16 @@ class TestDropColumns(OpConformance):
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from sidecar_core.columns import check_columns
+from sidecar_core.columns import CheckedColumns, check_columns
 from sidecar_core.nulls import null_column
 from sidecar_core.op import OpContext
 from sidecar_core.pipeline import build_pipeline
+from sidecar_core.plan import source_schema
 from sidecar_core.testing.example_dataset import example_dataset, example_table
 
 if TYPE_CHECKING:
@@ -61,6 +63,9 @@ class OpConformance:
     def rel_path(self) -> str:
         """Returns the shard's path, for an op that reads a sibling shard."""
         return "part-00000.parquet"
+
+    def write_siblings(self, table: pa.Table) -> None:
+        """Writes the shard of the sidecars that the op reads, beside the rows of a main shard; called before each."""
 
     def test_rows_order_and_key_are_kept(self) -> None:
         """The op returns one row per row, in order, with the key untouched."""
@@ -130,9 +135,15 @@ class OpConformance:
     def _pipeline(self) -> Pipeline:
         return build_pipeline(self.dataset(), [*self.before(), self.operation()])
 
+    def _checked(self, table: pa.Table, pipeline: Pipeline | None = None) -> CheckedColumns:
+        """Plans the columns as a run does."""
+        pipeline = pipeline or self._pipeline()
+        schemas = partial(source_schema, options=pipeline.dataset.storage)
+        return check_columns(pipeline, table.schema, source_schema=schemas)
+
     def _read(self, table: pa.Table) -> pa.Table:
         """Returns the columns that the engine would read."""
-        return table.select(check_columns(self._pipeline(), table.schema).main_columns)
+        return table.select(self._checked(table).main_columns)
 
     def _all_null(self) -> pa.Table:
         table = self.table()
@@ -144,13 +155,16 @@ class OpConformance:
     def _run(self, table: pa.Table, *, batch_rows: int | None = None, pipeline: Pipeline | None = None) -> pa.Table:
         """Runs the pipeline over a shard, batch by batch as the engine does."""
         pipeline = pipeline or self._pipeline()
-        table = table.select(check_columns(pipeline, table.schema).main_columns)
+        checked = self._checked(table, pipeline)
+        table = table.select(checked.main_columns)
+        planned = [step.planned for step in checked.steps]
+        self.write_siblings(table)
         state: dict[object, object] = {}
         results: list[pa.Table] = []
         with ExitStack() as scope:
             for first_row in _starts(table.num_rows, batch_rows):
                 batch = table.slice(first_row, batch_rows)
-                for op in pipeline.operations:
+                for op, columns in zip(pipeline.operations, planned, strict=True):
                     context = OpContext(
                         dataset=pipeline.dataset,
                         rel_path=self.rel_path(),
@@ -160,13 +174,14 @@ class OpConformance:
                         shard_rows=table.num_rows,
                         shard_scope=scope,
                         shard_state=state,
+                        planned=columns,
                     )
                     batch = op.apply(batch, context)
                 results.append(batch)
         return pa.concat_tables(results).replace_schema_metadata(None)
 
     def _check_schema(self, result: pa.Table) -> None:
-        planned = check_columns(self._pipeline(), self.table().schema).table_schema
+        planned = self._checked(self.table()).table_schema
         found = {each.name: each.type for each in result.schema}
         assert found == {each.name: each.type for each in planned}
         result.validate(full=True)
