@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -88,3 +89,54 @@ class Team:
         self.root = root
         self.main = main
         self.pipeline = pipeline
+
+
+CHROMIUM_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--disable-quic",
+)
+
+
+@pytest.fixture
+def chromium_page():
+    """A page of a real headless Chromium, for reports.
+
+    The test fails when, while it is open, the page writes an error or a warning to the console, throws, or asks
+    for anything but local files. Open a report with `chromium_page.goto(path.as_uri())`.
+    """
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no Chromium is installed: neither chromium, chromium-browser nor google-chrome is on the PATH")
+    from playwright.sync_api import sync_playwright
+
+    complaints = []
+
+    def on_console(said):
+        if said.type in ("error", "warning"):
+            complaints.append(f"console: {said.text}")
+
+    def on_request(request):
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            complaints.append(f"the page asked for {request.url}")
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(CHROMIUM_FLAGS))
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.on("console", on_console)
+        page.on("pageerror", lambda error: complaints.append(f"thrown: {error}"))
+        page.on("request", on_request)
+        yield page
+        browser.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def images_shown():
+    """Returns a function: for each `<img>` of a page, whether it can be decoded and has pixels."""
+    decoded = "image => image.decode().then(() => image.naturalWidth > 0, () => false)"
+    return lambda page: page.evaluate(f"Promise.all([...document.images].map({decoded}))")
