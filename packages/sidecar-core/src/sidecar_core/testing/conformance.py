@@ -7,22 +7,19 @@ class TestDropColumns(OpConformance):
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sidecar_core.columns import CheckedColumns, check_columns
 from sidecar_core.nulls import null_column
-from sidecar_core.op import OpContext
 from sidecar_core.pipeline import build_pipeline
-from sidecar_core.plan import source_schema
+from sidecar_core.testing.batches import check_as_planned, run_ops
 from sidecar_core.testing.example_dataset import example_dataset, example_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from sidecar_core.columns import CheckedColumns
     from sidecar_core.dataset import Dataset
     from sidecar_core.isolation import IsolationPool
     from sidecar_core.pipeline import Pipeline
@@ -57,7 +54,7 @@ class OpConformance:
         return None
 
     def side_inputs(self) -> Mapping[str, object]:
-        """Returns what the op would get for the side inputs that it declares."""
+        """Returns what the op gets for its side inputs; default what it declares, loaded as in a worker."""
         return {}
 
     def rel_path(self) -> str:
@@ -137,9 +134,7 @@ class OpConformance:
 
     def _checked(self, table: pa.Table, pipeline: Pipeline | None = None) -> CheckedColumns:
         """Plans the columns as a run does."""
-        pipeline = pipeline or self._pipeline()
-        schemas = partial(source_schema, options=pipeline.dataset.storage)
-        return check_columns(pipeline, table.schema, source_schema=schemas)
+        return check_as_planned(pipeline or self._pipeline(), table)
 
     def _read(self, table: pa.Table) -> pa.Table:
         """Returns the columns that the engine would read."""
@@ -155,41 +150,21 @@ class OpConformance:
     def _run(self, table: pa.Table, *, batch_rows: int | None = None, pipeline: Pipeline | None = None) -> pa.Table:
         """Runs the pipeline over a shard, batch by batch as the engine does."""
         pipeline = pipeline or self._pipeline()
-        checked = self._checked(table, pipeline)
-        table = table.select(checked.main_columns)
-        planned = [step.planned for step in checked.steps]
-        self.write_siblings(table)
-        state: dict[object, object] = {}
-        results: list[pa.Table] = []
-        with ExitStack() as scope:
-            for first_row in _starts(table.num_rows, batch_rows):
-                batch = table.slice(first_row, batch_rows)
-                for op, columns in zip(pipeline.operations, planned, strict=True):
-                    context = OpContext(
-                        dataset=pipeline.dataset,
-                        rel_path=self.rel_path(),
-                        first_row=first_row,
-                        isolation=cast("IsolationPool", self.isolation()),
-                        side_inputs=self.side_inputs(),
-                        shard_rows=table.num_rows,
-                        shard_scope=scope,
-                        shard_state=state,
-                        planned=columns,
-                    )
-                    batch = op.apply(batch, context)
-                results.append(batch)
-        return pa.concat_tables(results).replace_schema_metadata(None)
+        self.write_siblings(table.select(self._checked(table, pipeline).main_columns))
+        return run_ops(
+            pipeline,
+            table,
+            batch_rows=batch_rows,
+            rel_path=self.rel_path(),
+            isolation=self.isolation(),
+            side_inputs=self.side_inputs(),
+        )
 
     def _check_schema(self, result: pa.Table) -> None:
         planned = self._checked(self.table()).table_schema
         found = {each.name: each.type for each in result.schema}
         assert found == {each.name: each.type for each in planned}
         result.validate(full=True)
-
-
-def _starts(rows: int, batch_rows: int | None) -> Iterator[int]:
-    """Yields each batch's first row; an empty shard is one empty batch."""
-    yield from range(0, max(rows, 1), batch_rows or max(rows, 1))
 
 
 def _ipc_bytes(table: pa.Table) -> bytes:
