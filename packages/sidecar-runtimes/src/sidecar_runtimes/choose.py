@@ -92,14 +92,19 @@ def choose_runtime(pipeline: Pipeline, options: RuntimeOptions) -> RuntimeChoice
         return RuntimeChoice(options.runtime, f"asked for, {where}", address)
     if address is None:
         return RuntimeChoice("local", "no Ray cluster is named (--ray-address, RAY_ADDRESS)")
-    cluster = f"{named_by} names a cluster"
+    name, why = choose_shape(pipeline)
+    return RuntimeChoice(name, f"{named_by} names a cluster, and {why}", address)
+
+
+def choose_shape(pipeline: Pipeline) -> tuple[str, str]:
+    """Returns `actor` or `ray`, whichever fits the pipeline on a cluster, and why, in one clause."""
     with_side_inputs = [op.type_name for op in pipeline.operations if op.declare_side_inputs(pipeline.dataset)]
     if with_side_inputs:
-        return RuntimeChoice("actor", f"{cluster}, and {with_side_inputs[0]!r} has side inputs", address)
+        return "actor", f"{with_side_inputs[0]!r} has side inputs"
     filters = _count_filters(pipeline)
     if filters > _MANY_FILTERS:
-        return RuntimeChoice("actor", f"{cluster}, and {filters} filters are worth workers that stay", address)
-    return RuntimeChoice("ray", f"{cluster}, and shards need nothing that must be kept between them", address)
+        return "actor", f"{filters} filters are worth workers that stay"
+    return "ray", "shards need nothing that must be kept between them"
 
 
 def make_runtime(options: RuntimeOptions, pipeline: Pipeline) -> Runtime:
