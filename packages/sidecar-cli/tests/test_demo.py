@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sidecar_cli.demo import find_surprises
+from sidecar_cli.demo_annotations import find_annotation_surprises
 from sidecar_core.dataset import StorageOptions
 from sidecar_core.storage import open_storage
 
@@ -27,8 +28,14 @@ def test_each_row_comes_out_as_it_must_and_everything_is_verified(demo, sidecar)
         ("0_262mp", 96, True),
         ("1_05mp", 96, True),
         ("filters", 96, True),
+        ("annotated", 96, True),
     ]
-    for receipt in ("0_262mp/_sidecar/verify-resized.json", "filters/_sidecar/verify.json"):
+    receipts = (
+        "0_262mp/_sidecar/verify-resized.json",
+        "filters/_sidecar/verify.json",
+        "annotated/_sidecar/verify.json",
+    )
+    for receipt in receipts:
         assert json.loads((folder / receipt).read_text())["passed"] is True
 
     # a second time, nothing is made again
@@ -50,6 +57,16 @@ def test_each_row_comes_out_as_it_must_and_everything_is_verified(demo, sidecar)
     pq.write_table(table.set_column(index, "0_26mp_process_reason", pa.array(changed, pa.string())), shard)
     (surprise,) = find_surprises(open_storage(f"{folder}/0_262mp/", StorageOptions()), "512")
     assert "is 'timeout', and must be" in surprise
+
+    # so are captions that came to another row
+    shard = folder / "annotated/part-00001.parquet"
+    table = pq.read_table(shard)
+    assert {*table["caption_source"].to_pylist()} == {"editors", "model", "main", None}
+    index = table.schema.get_field_index("caption")
+    pq.write_table(table.set_column(index, "caption", pa.chunked_array([table["caption"].to_pylist()[::-1]])), shard)
+    surprises = find_annotation_surprises(open_storage(f"{folder}/annotated/", StorageOptions()))
+    assert len(surprises) > 10
+    assert all("caption of " in surprise for surprise in surprises)
 
 
 def test_a_folder_with_something_else_is_left_alone(sidecar_here, tmp_path):

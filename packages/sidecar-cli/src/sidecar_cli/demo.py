@@ -24,6 +24,7 @@ from sidecar_resize.verify import VerifyResizedReport, verify_resized
 from sidecar_runtimes.run import RunOptions, RunReport, execute_run, prepare_run
 from sidecar_runtimes.verify import verify_dataset
 
+from sidecar_cli import demo_annotations
 from sidecar_cli.dataset_yaml import write_dataset_yaml
 from sidecar_cli.demo_data import SEED, demo_rows, make_demo_dataset
 from sidecar_cli.pack import IMAGE_COLUMN, KEY_COLUMN
@@ -136,15 +137,19 @@ def run_demo(
     say(f"Measuring {len(filter_names())} filters: {', '.join(filter_names())}")
     filters = runs.run("filters", output_prefix=f"{folder}/filters/")
     say("Verifying them: keys of every row")
-    for name, prefix in filters.prefixes.items():
-        output = open_storage(prefix, StorageOptions())
-        verified = verify_dataset(main, output, key_column=KEY_COLUMN, sample=None)
-        runs.note(filters, name, [problem.message for problem in verified.problems])
+    runs.verify(filters)
+    say("Annotating: two filters, the OCR of another sidecar, ratings and captions of tables joined by key")
+    demo_annotations.make_annotations(folder, main)
+    annotated = runs.run("annotated", output_prefix=f"{folder}/annotated/")
+    say("Verifying them: keys of every row")
+    runs.verify(annotated)
     surprises = [
         surprise
         for name, prefix in [*resized.prefixes.items(), *filters.prefixes.items()]
         for surprise in find_surprises(open_storage(prefix, StorageOptions()), name)
     ]
+    for prefix in annotated.prefixes.values():
+        surprises += demo_annotations.find_annotation_surprises(open_storage(prefix, StorageOptions()))
     return DemoReport(str(folder), tuple(runs.steps), tuple(surprises), tuple(runs.problems))
 
 
@@ -175,6 +180,13 @@ class _Runs:
         report = execute_run(prepared, observer=self._observer() if self._observer else None)
         self.problems += [f"{failed.rel_path}: {failed.error}" for failed in report.failed]
         return report
+
+    def verify(self, report: RunReport) -> None:
+        """Proves the keys of every row of every output."""
+        for name, prefix in report.prefixes.items():
+            output = open_storage(prefix, StorageOptions())
+            verified = verify_dataset(self._main, output, key_column=KEY_COLUMN, sample=None)
+            self.note(report, name, [problem.message for problem in verified.problems])
 
     def note(self, report: RunReport, output: str, problems: list[str]) -> None:
         """Adds an output whose verifier found these problems."""
@@ -246,6 +258,8 @@ def _write_configs(folder: Path, main_prefix: str) -> None:
     (pipelines / "resized.yaml").write_text(_RESIZED, encoding="utf-8")
     filters = _FILTERS.replace("FILTERS", ", ".join(filter_names()))
     (pipelines / "filters.yaml").write_text(filters, encoding="utf-8")
+    dataset.with_name("annotated.yaml").write_text(demo_annotations.DATASET, encoding="utf-8")
+    (pipelines / "annotated.yaml").write_text(demo_annotations.PIPELINE, encoding="utf-8")
 
 
 def _verify_resized(main: Storage, prefix: str, side: int, workers: int | None) -> VerifyResizedReport:
