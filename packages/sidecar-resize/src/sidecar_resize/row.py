@@ -61,17 +61,32 @@ def resize_row(image: bytes | None, spec: ResizeSpec) -> list[Resized]:
         return _all_invalid(spec, base, Reason.DECODE_FAILED, f"{type(error).__name__}: {str(error)[:200]}")
 
 
+def displayed_size(header: Header) -> tuple[int, int]:
+    """Returns (width, height) in pixels after the orientation is applied; zeros while only the decoder knows them."""
+    turned = (header.orientation or 1) >= 5
+    return (header.height, header.width) if turned else (header.width, header.height)
+
+
+def check_pixels(header: Header, max_pixels: int) -> None:
+    """Raises UnusableImageError `too_many_pixels` when any part of the file declares more than `max_pixels`."""
+    if header.declared_px > max_pixels:
+        size = f"{header.width} x {header.height}: " if header.width else ""
+        raise UnusableImageError(
+            Reason.TOO_MANY_PIXELS, f"{size}{header.declared_px} px declared, more than {max_pixels}"
+        )
+
+
 def _resize(header: Header, base: Audit, spec: ResizeSpec) -> list[Resized]:
     from sidecar_resize.decode import open_picture
 
     pixels = spec.pixels
     base.source_format, base.frames, base.orientation = header.source_format, header.frames or None, header.orientation
     _record_size(header, base)
-    _check_pixels(header, pixels)
+    check_pixels(header, pixels.max_pixels)
     base.source_mode = open_picture(header).mode
     base.frames, base.orientation = header.frames, header.orientation
     shown = _record_size(header, base)
-    _check_pixels(header, pixels)
+    check_pixels(header, pixels.max_pixels)
     results: list[Resized | None] = []
     jobs: list[_Job] = []
     for index, area_px in enumerate(spec.areas_px):
@@ -88,19 +103,10 @@ def _resize(header: Header, base: Audit, spec: ResizeSpec) -> list[Resized]:
 
 def _record_size(header: Header, base: Audit) -> tuple[int, int]:
     """Returns (width, height) as displayed; the audit has them when they are known and fit its columns."""
-    turned = (header.orientation or 1) >= 5
-    shown = (header.height, header.width) if turned else (header.width, header.height)
+    shown = displayed_size(header)
     if shown[0] and max(shown) < 2**31:
         base.source_width, base.source_height = shown
     return shown
-
-
-def _check_pixels(header: Header, pixels: PixelSpec) -> None:
-    if header.declared_px > pixels.max_pixels:
-        size = f"{header.width} x {header.height}: " if header.width else ""
-        raise UnusableImageError(
-            Reason.TOO_MANY_PIXELS, f"{size}{header.declared_px} px declared, more than {pixels.max_pixels}"
-        )
 
 
 def _refuse(base: Audit, size: TargetSize, pixels: PixelSpec) -> Resized | None:
