@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidecar_core.align import check_comparable, describe_key
-from sidecar_core.errors import AlignmentError, ConfigError, ShardError
+from sidecar_core.errors import AlignmentError, ConfigError, ShardError, StorageNotFoundError, UsageError
 from sidecar_core.nulls import null_column
 from sidecar_core.op import OpContext, PlanContext, is_open, is_placeholder
 from sidecar_core.problems import Problem, did_you_mean
@@ -37,11 +37,16 @@ def read_source_schema(
 
     Raises:
         ConfigError: the source lacks a column or has it twice, or its keys can equal none of the main dataset's.
-        SidecarError: it is not there, or no Parquet file.
+        UsageError: it is not there, or a prefix without shards.
+        ShardError: it is no Parquet file.
     """
     if ctx.source_schema is None:
         return None
-    found = ctx.source_schema(source)
+    try:
+        found = ctx.source_schema(source)
+    except StorageNotFoundError as error:  # which the YAML says, unlike storage that fails
+        message = f"source {source} is not there: {error.message}"
+        raise UsageError(message, "a Parquet file, or a prefix with *.parquet files below", "check source") from error
     problems: list[Problem] = []
     for name in dict.fromkeys([key_column, *columns]):
         count = found.names.count(name)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sidecar_core.columns import check_columns
-from sidecar_core.errors import ConfigError, ShardError, SidecarError, StorageNotFoundError
+from sidecar_core.errors import ConfigError, ShardError, SidecarError
 from sidecar_core.fingerprint import output_fingerprint
 from sidecar_core.op import is_open
 from sidecar_core.pipeline import build_pipeline, load_pipeline
@@ -333,11 +333,14 @@ def test_mistakes_are_found_before_any_row(source):
     )
 
 
-def test_a_source_that_is_not_there_is_no_mistake_of_the_yaml(tmp_path):
-    operation = {"type": "join_from_parquet", "source": f"{tmp_path}/none.parquet", "columns": ["n"]}
-    pipeline = build_pipeline(example_dataset(**PLAIN), [operation])
-    with pytest.raises(StorageNotFoundError, match=r"none\.parquet"):
-        check_as_planned(pipeline, example_table())
+def test_a_source_that_is_not_there_is_named_with_its_place(tmp_path):
+    said = refused(example_table(), f"{tmp_path}/none.parquet", ["n"])
+    assert said.startswith(f"operations[0]: source {tmp_path}/none.parquet is not there: ")
+    assert "fix: check source" in said
+    (tmp_path / "empty").mkdir()
+    assert f"no shards at {tmp_path}/empty/" in refused(example_table(), f"{tmp_path}/empty/", ["n"])
+    (tmp_path / "text.parquet").write_text("no Parquet")
+    assert "text.parquet" in refused(example_table(), f"{tmp_path}/text.parquet", ["n"])
 
 
 def test_offline_a_type_that_only_the_source_knows_is_open(tmp_path):

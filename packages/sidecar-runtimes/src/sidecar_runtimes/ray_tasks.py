@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sidecar_core.errors import SidecarError, StorageError
+from sidecar_core.errors import SidecarError, StorageError, UsageError
 
 from sidecar_runtimes.attempts import failed_attempt
 from sidecar_runtimes.base import Runtime
@@ -33,7 +33,7 @@ _END_S = 10.0
 _MIN_WINDOW = 16
 
 
-class SideInputsError(SidecarError, NotImplementedError):
+class SideInputsError(UsageError, NotImplementedError):
     """The runtime cannot give ops what they need in every worker."""
 
 
