@@ -141,6 +141,9 @@ def replace_rows(old: pa.ChunkedArray, new: pa.ChunkedArray, where: pa.BooleanAr
 def _chosen(where: pa.Array, yes: pa.Array, no: pa.Array) -> pa.Array:
     if isinstance(yes, pa.ExtensionArray) and isinstance(no, pa.ExtensionArray):
         return pa.ExtensionArray.from_storage(yes.type, _chosen(where, yes.storage, no.storage))
+    if pa.types.is_string_view(yes.type) or pa.types.is_binary_view(yes.type):  # Arrow cannot choose among views
+        wide = pa.large_string() if pa.types.is_string_view(yes.type) else pa.large_binary()
+        return _chosen(where, yes.cast(wide), no.cast(wide)).cast(yes.type)
     return _compute.if_else(where, yes, no)
 
 

@@ -294,6 +294,30 @@ def test_types_of_the_source_are_plain_in_the_output(source):
     }
 
 
+@pytest.mark.parametrize(
+    "dtype", [pa.string_view(), pa.binary_view(), pa.uuid(), pa.dictionary(pa.int8(), pa.string())]
+)
+def test_columns_of_types_that_arrow_handles_in_part_are_updated(source, dtype):
+    """Types in which Arrow takes or chooses no rows."""
+    text = pa.types.is_string_view(dtype) or pa.types.is_dictionary(dtype)
+    one, two = ("1" * 16, "2" * 16) if text else (b"1" * 16, b"2" * 16)
+    before, new = (
+        pa.array(values, pa.string() if text else pa.binary(16)) for values in ([one, None, one], [two, two])
+    )
+    if dtype == pa.uuid():
+        before, new = (pa.ExtensionArray.from_storage(dtype, each) for each in (before, new))
+    else:
+        before, new = (each.cast(pa.string() if text else pa.binary()).cast(dtype) for each in (before, new))
+    where = source(pa.table({"image_key": ["c", "b"], "value": new}))
+    result = joined(pa.table({"image_key": list("abc"), "value": before}), where, {"value": "value", "new": "value"})
+    result.validate(full=True)
+    assert result.schema.field("value").type == dtype
+    assert result.column("value").is_null().to_pylist() == [False, False, False]
+    assert result.column("value")[0] == before[0]
+    assert result.column("value").slice(1).to_pylist() == new.to_pylist()
+    assert result.column("new").to_pylist() == [None, *new.to_pylist()]
+
+
 def test_a_prefix_is_a_source_too(tmp_path):
     folder = tmp_path / "table/deep=1"
     folder.mkdir(parents=True)

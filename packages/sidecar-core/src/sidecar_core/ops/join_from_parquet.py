@@ -21,6 +21,8 @@ from sidecar_core.joined_columns import (
 from sidecar_core.locations import Location
 from sidecar_core.nulls import null_rows
 from sidecar_core.op import BaseOp, OpContext, OpParams, PlanContext, open_field, set_columns
+from sidecar_core.parquet_index import parquet_index_spec
+from sidecar_core.parquet_index.stored_types import stored_type
 from sidecar_core.registry import register_op
 from sidecar_core.safe_cast import check_castable
 
@@ -103,8 +105,6 @@ class JoinFromParquet(BaseOp):
         return {**everything, "columns": {new: old for new, old in self.params.columns.items() if new in columns}}
 
     def declare_side_inputs(self, dataset: Dataset) -> dict[str, SideInputSpec]:
-        from sidecar_core.parquet_index import parquet_index_spec
-
         spec = parquet_index_spec(
             self.params.source,
             key_column=self._key_column(dataset),
@@ -124,7 +124,7 @@ class JoinFromParquet(BaseOp):
         for name, column in self.params.columns.items():
             dtype = kept_type(name, schema, ctx.dataset)
             if found is not None and dtype is None:
-                dtype = plain_type(found.field(column).type)
+                dtype = plain_type(stored_type(found.field(column).type))
             elif found is not None and dtype is not None:
                 try:
                     check_castable(found.field(column).type, dtype)

@@ -19,6 +19,7 @@ from sidecar_core.joined_columns import (
 )
 from sidecar_core.locations import Location
 from sidecar_core.op import BaseOp, OpContext, OpParams, PlanContext, set_columns
+from sidecar_core.parquet_index import parquet_index_spec
 from sidecar_core.registry import register_op
 
 if TYPE_CHECKING:
@@ -109,8 +110,6 @@ class RecaptionMerge(BaseOp):
         return [dataset.key_column]
 
     def declare_side_inputs(self, dataset: Dataset) -> dict[str, SideInputSpec]:
-        from sidecar_core.parquet_index import parquet_index_spec
-
         return {
             source.name: parquet_index_spec(
                 source.source,
@@ -170,8 +169,7 @@ class RecaptionMerge(BaseOp):
 
 def blank_rows(texts: pa.ChunkedArray) -> pa.BooleanArray:
     """Returns which rows hold no text: null, empty, or only Unicode whitespace."""
-    if isinstance(texts.type, pa.DictionaryType):
-        texts = texts.cast(texts.type.value_type)
+    texts = texts.cast(pa.large_string())
     lengths = _compute.binary_length(_compute.utf8_trim_whitespace(texts))
     return _whole(_compute.fill_null(_compute.equal(lengths, pa.scalar(0, lengths.type)), pa.scalar(value=True)))
 
@@ -187,7 +185,9 @@ def _whole(booleans: pa.ChunkedArray) -> pa.BooleanArray:
 
 def _check_text(what: str, dtype: pa.DataType) -> None:
     value_type = dtype.value_type if isinstance(dtype, pa.DictionaryType) else dtype
-    if not (pa.types.is_string(value_type) or pa.types.is_large_string(value_type)):
+    if not any(
+        is_text(value_type) for is_text in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    ):
         raise ValueError(f"{what} is {dtype}, where captions are text: string or large_string")
 
 
