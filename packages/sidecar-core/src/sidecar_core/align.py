@@ -99,6 +99,23 @@ def check_comparable(main_type: pa.DataType, sidecar_type: pa.DataType) -> None:
         raise AlignmentError(f"keys of type {main_type} cannot be compared with keys of type {sidecar_type}")
 
 
+def plain_keys(keys: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    """Returns keys in plain form: two keys of comparable types are equal when these are.
+
+    A uint64 above 2^63-1 keeps its 64 bits, and so looks like a negative number.
+
+    Args:
+        keys: a column, of any type that can be a key.
+
+    Returns:
+        As many keys, chunk by chunk: large_binary (text as UTF-8), int64 or float64.
+
+    Raises:
+        AlignmentError: a column of this type cannot be a key.
+    """
+    return _plain(keys)
+
+
 def describe_key(value: pa.Scalar) -> str:
     """Returns a key as messages quote it; a long one is cut."""
     text = repr(value.as_py())
