@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Self
 from sidecar_core.errors import ConflictError, RefusedError, StorageError, UsageError
 from sidecar_core.lease import LEASE_PATH, STALE_AFTER_S, LeaseRecord, find_lease, lost_lease, require_leases
 
+from sidecar_runtimes.interrupts import DeferredInterrupts
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -103,16 +105,19 @@ class RunLeases:
         deadline_s = time.monotonic() + self._options.wait_s
         try:
             for storage in self._outputs:
-                self._held.append(self._take(storage, deadline_s))
+                with DeferredInterrupts() as interrupts:  # between taking it and knowing it, a lease would be left
+                    self._held.append(self._take(storage, deadline_s, interrupts))
                 if len(self._held) == 1:
                     self._heart.start()  # the first must not grow stale while others are waited for
         except BaseException:
-            self._give_back()
+            with DeferredInterrupts():
+                self._give_back()
             raise
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._give_back()
+        with DeferredInterrupts():
+            self._give_back()
 
     def lose(self, why: LeaseLostError) -> None:
         """Takes note that a lease is lost, for whoever finds out first."""
@@ -131,7 +136,7 @@ class RunLeases:
         """How a lease was lost, or None while this run holds them all, as far as it knows."""
         return self._lost
 
-    def _take(self, storage: Storage, deadline_s: float) -> _Held:
+    def _take(self, storage: Storage, deadline_s: float, interrupts: DeferredInterrupts) -> _Held:
         advisory = not storage.honours_conditions()
         if advisory:
             _logger.warning(
@@ -140,6 +145,7 @@ class RunLeases:
             )
         told = False
         while True:
+            interrupts.act()
             found = find_lease(storage)
             if found is not None and found.record.run_id != self._run_id and not self._may_take(storage, found):
                 if time.monotonic() >= deadline_s:

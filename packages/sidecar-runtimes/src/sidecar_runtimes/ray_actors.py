@@ -14,6 +14,7 @@ from sidecar_core.errors import OpError, SidecarError
 from sidecar_runtimes.attempts import failed_attempt
 from sidecar_runtimes.base import Runtime
 from sidecar_runtimes.bundles import Bundle, checked_bundle
+from sidecar_runtimes.interrupts import DeferredInterrupts
 from sidecar_runtimes.ray_cluster import ClusterError, PendingWatch, RayCluster
 from sidecar_runtimes.shard_queue import ShardQueue
 from sidecar_runtimes.worker_process import WorkerProcess, WorkerSettings, clean_after_workers
@@ -94,7 +95,7 @@ class RayActorRuntime(Runtime):
             ClusterError: no node can hold an actor, or actors end again and again while they start.
             OpError: a side input does not load.
         """
-        with RayCluster(self.address) as cluster:
+        with DeferredInterrupts() as interrupts, RayCluster(self.address, interrupts=interrupts) as cluster:
             fits = cluster.check(self.bundle)
             if not shards:
                 return
@@ -103,6 +104,7 @@ class RayActorRuntime(Runtime):
             pool = ActorPool(cluster, plan, self.bundle, self.settings, size=size, inflight=self.per_actor_inflight)
             try:
                 while not stop.is_set():
+                    interrupts.act()
                     pool.hand_out(queue)
                     if not pool.busy:
                         if not len(queue):

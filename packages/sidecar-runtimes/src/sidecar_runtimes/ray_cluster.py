@@ -5,15 +5,14 @@ Ray is imported on first use, after the environment that it reads while it is im
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
-import signal
 import socket
 import sys
-import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,6 +21,8 @@ from sidecar_core.isolation.options import available_cores
 
 from sidecar_runtimes.bundles import GIB, NodeSize
 from sidecar_runtimes.flight_recorder import read_flights
+from sidecar_runtimes.interrupts import DeferredInterrupts
+from sidecar_runtimes.ray_thread import RayThread
 from sidecar_runtimes.shard_queue import WorkerDeath
 
 if TYPE_CHECKING:
@@ -83,24 +84,6 @@ def stdout_to_stderr() -> Generator[None]:
         os.close(kept)
 
 
-@contextmanager
-def _kept_signal_handlers() -> Generator[None]:
-    """Sets this process's handlers anew at the end: Ray puts one for SIGTERM in their place, another below them."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    except SystemExit as ended:
-        handler = handlers[signal.SIGTERM]
-        if ended.code == signal.SIGTERM and callable(handler):  # Ray's own handler, while it starts
-            handler(signal.SIGTERM, None)
-        raise
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in handlers.items():
-                if handler is not None:  # one that was not set from Python cannot be set from it
-                    signal.signal(number, handler)
-
-
 class RayCluster:
     """A connection to a cluster, or a cluster of this machine for the time of the context.
 
@@ -109,22 +92,33 @@ class RayCluster:
     Args:
         address: of a cluster, as `ray.init` takes it; None starts one here.
         cpus: cores of a cluster that is started here; default the machine's.
+        interrupts: open while the cluster is; by default signals are deferred only while Ray starts and ends.
     """
 
-    def __init__(self, address: str | None = None, *, cpus: int | None = None) -> None:
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        cpus: int | None = None,
+        interrupts: DeferredInterrupts | None = None,
+    ) -> None:
         self._address = address
         self._cpus = cpus
+        self._interrupts = interrupts
         self._stack = ExitStack()
         self.ray: Any = None
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(stdout_to_stderr())
-            self.ray = load_ray()
-            if not self.ray.is_initialized():
-                stack.callback(self.ray.shutdown)  # also of what an interrupt left half started
-                with _kept_signal_handlers():
-                    self._connect()
+            with self._deferred() as interrupts:
+                self.ray = load_ray()
+                interrupts.act()
+                if not self.ray.is_initialized():
+                    thread = RayThread(interrupts)
+                    stack.callback(self._end, thread)
+                    thread.call(self._connect)
+                interrupts.act()
             self._stack = stack.pop_all()
         return self
 
@@ -233,6 +227,21 @@ class RayCluster:
         errors = self.ray.exceptions
         kinds = (errors.WorkerCrashedError, errors.RayActorError, errors.OutOfMemoryError, errors.NodeDiedError)
         return isinstance(error, kinds)
+
+    def _deferred(self) -> AbstractContextManager[DeferredInterrupts]:
+        return DeferredInterrupts() if self._interrupts is None else nullcontext(self._interrupts)
+
+    def _end(self, thread: RayThread) -> None:
+        """Ends Ray; what does not end is left to end with this process."""
+        try:
+            if not thread.stuck:
+                with self._deferred() as interrupts:
+                    thread.interrupts = interrupts
+                    thread.call(self.ray.shutdown)
+        finally:
+            if thread.stuck:
+                atexit.unregister(self.ray.shutdown)  # it would wait for ever
+            thread.end()
 
     def _connect(self) -> None:
         options: dict[str, Any] = {

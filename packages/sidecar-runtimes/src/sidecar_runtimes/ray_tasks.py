@@ -12,6 +12,7 @@ from sidecar_core.errors import SidecarError, StorageError, UsageError
 from sidecar_runtimes.attempts import failed_attempt
 from sidecar_runtimes.base import Runtime
 from sidecar_runtimes.bundles import checked_bundle
+from sidecar_runtimes.interrupts import DeferredInterrupts
 from sidecar_runtimes.ray_cluster import RayCluster
 from sidecar_runtimes.shard_queue import ShardQueue
 from sidecar_runtimes.worker_process import WorkerSettings, clean_after_workers, task_process
@@ -93,7 +94,7 @@ class RayTaskRuntime(Runtime):
             ClusterError: no node can hold a task.
         """
         refuse_side_inputs(plan.pipeline)
-        with RayCluster(self.address) as cluster:
+        with DeferredInterrupts() as interrupts, RayCluster(self.address, interrupts=interrupts) as cluster:
             fits = cluster.check(self.bundle)
             plan_ref = cluster.ray.put(json.dumps(plan.to_json()))
             task = cluster.ray.remote(**self.bundle.ray_options(), max_retries=0)(_run_task)
@@ -106,6 +107,7 @@ class RayTaskRuntime(Runtime):
             window = SlidingWindow(self.max_inflight or max(_MIN_WINDOW, 2 * fits), submit=submit, ready=cluster.ready)
             try:
                 while not stop.is_set():
+                    interrupts.act()
                     window.fill(queue)
                     if not window.inflight:
                         if not len(queue):
