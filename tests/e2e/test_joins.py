@@ -102,7 +102,7 @@ def test_a_changed_source_makes_shards_stale(run, team):
     write_scores(team, ["0-1", "0-2"])
     ended = run("--skip-existing", status=3)
     assert "scores.parquet changed" in ended.stderr
-    assert json.loads(run("--skip-existing", "--dry-run", "--json", status=3).stdout)["states"]["stale"] == 4
+    assert json.loads(run("--skip-existing", "--dry-run", "--json").stdout)["states"]["stale"] == 4
     assert scores(team) == {"3-1": 0, "0-0": 1, "2-4": 2}
     run("--skip-existing", "--redo-stale")
     assert scores(team) == {"0-1": 0, "0-2": 1}

@@ -108,6 +108,18 @@ def test_a_plugin_cannot_take_the_name_of_an_installed_op(distribution, name):
         op_class(name)
 
 
+def test_a_package_may_offer_what_a_module_of_it_defines(distribution, name):
+    distribution(
+        "fake-ops",
+        f"[sidecar.ops]\n{name} = fake_ops_module:Mine\n",
+        fake_ops_module="from fake_ops_inside import Mine",
+        fake_ops_inside=OP_MODULE.format(name=name),
+    )
+    op = op_class(name)
+    assert op.__module__ == "fake_ops_inside"
+    assert op_class(name) is op
+
+
 def test_a_package_found_twice_on_the_path_counts_once(distribution, name):
     for folder in ("one", "two"):
         distribution(

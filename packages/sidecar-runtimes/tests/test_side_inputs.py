@@ -131,7 +131,7 @@ def test_a_changed_source_makes_shards_stale(folder):
     folder.texts = {**folder.texts, "0/1": "new"}
     folder.write_source(folder.texts)
     with pytest.raises(RefusedError, match=r"texts\.parquet changed"):
-        folder.prepare(skip_existing=True)
+        folder.run(LocalRuntime(workers=1), skip_existing=True)
     assert folder.run(LocalRuntime(workers=1), skip_existing=True, redo_stale=True).shards["done"] == SHARDS
     folder.check()
 

@@ -58,7 +58,9 @@ class Registry(Generic[T]):
         """
         offered = self._offered(name)
         registered = self._objects.get(name)
-        places = [*offered, *([_place(registered)] if registered is not None else [])]
+        places = list(offered)
+        if registered is not None and not any(_is_at(place, registered) for place in offered):
+            places.append(_place(registered))
         different = list(dict.fromkeys(places))
         if len(different) > 1:
             raise self._duplicate(name, *different[:2])
@@ -103,6 +105,15 @@ class Registry(Generic[T]):
     def _duplicate(self, name: str, first: str, second: str) -> UsageError:
         message = f"{self._kind} {name!r} is registered twice: by {first} and by {second}"
         return UsageError(message, None, "rename one of them, or uninstall its package")
+
+
+def _is_at(place: str, item: object) -> bool:
+    """Returns whether `module:Name` is the item; a package may offer what a module inside it defines."""
+    module, _, names = place.partition(":")
+    found: object = sys.modules.get(module)
+    for name in names.split("."):
+        found = getattr(found, name, None)
+    return found is item
 
 
 @cache

@@ -313,7 +313,7 @@ def test_columns_of_types_that_arrow_handles_in_part_are_updated(source, dtype):
     result.validate(full=True)
     assert result.schema.field("value").type == dtype
     assert result.column("value").is_null().to_pylist() == [False, False, False]
-    assert result.column("value")[0] == before[0]
+    assert result.column("value")[0].as_py() == before[0].as_py()
     assert result.column("value").slice(1).to_pylist() == new.to_pylist()
     assert result.column("new").to_pylist() == [None, *new.to_pylist()]
 
