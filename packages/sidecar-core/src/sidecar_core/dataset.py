@@ -10,15 +10,17 @@ from pydantic import AfterValidator, Field
 
 from sidecar_core.config import ProblemCollector, StrictModel, check_name, validate_around
 from sidecar_core.errors import ConfigError, UsageError
+from sidecar_core.overrides import with_overrides
 from sidecar_core.storage.uris import normalise_prefix, prefixes_overlap
 from sidecar_core.types import StructTypes, TypedName
 from sidecar_core.yaml_document import Loc, YamlDocument, read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
 
+    from sidecar_core.overrides import Override
     from sidecar_core.problems import Problem
 
 Name = Annotated[str, AfterValidator(lambda text: check_name(text, "name"))]
@@ -134,7 +136,7 @@ class Dataset:
         return make_dataset(YamlDocument(rest, file=file, text=text), types)
 
 
-def load_dataset(path: str | Path) -> Dataset:
+def load_dataset(path: str | Path, *, overrides: Sequence[Override] = ()) -> Dataset:
     """Loads a dataset's YAML file.
 
     Struct types are those of the installed packages and of the files in `schemas/` beside the folder
@@ -142,6 +144,7 @@ def load_dataset(path: str | Path) -> Dataset:
 
     Args:
         path: the file; relative prefixes in it are relative to its folder.
+        overrides: values that stand in place of those in the file.
 
     Raises:
         ConfigError: with every problem of the file and of the schema files.
@@ -152,7 +155,7 @@ def load_dataset(path: str | Path) -> Dataset:
     with problems.collecting():
         types = StructTypes.load(schema_files(path), known=StructTypes.installed())
     with problems.collecting():
-        dataset = make_dataset(read_yaml(path), types, folder=path.parent)
+        dataset = make_dataset(with_overrides(read_yaml(path), overrides), types, folder=path.parent)
         problems.raise_any()
         return dataset
     problems.raise_any()

@@ -18,6 +18,7 @@ from sidecar_core.fingerprint import fingerprint, output_fingerprint
 from sidecar_core.locations import relative_to
 from sidecar_core.op_problems import op_problems
 from sidecar_core.outputs import OutputSpec
+from sidecar_core.overrides import of_dataset, of_pipeline, with_overrides
 from sidecar_core.problems import did_you_mean
 from sidecar_core.registry import op_class
 from sidecar_core.side_inputs import read_besides
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sidecar_core.op import BaseOp
+    from sidecar_core.overrides import Override
     from sidecar_core.problems import Problem
 
 __all__ = [
@@ -143,7 +145,7 @@ class Pipeline:
         return cast("Pipeline", pipeline)
 
 
-def load_pipeline(path: str | Path) -> Pipeline:
+def load_pipeline(path: str | Path, *, overrides: Sequence[Override] = ()) -> Pipeline:
     """Loads a pipeline's YAML file, its dataset, and the struct types that go with it.
 
     The dataset is a path relative to the file, or a name: then `datasets/<name>.yaml` is looked for beside
@@ -151,19 +153,20 @@ def load_pipeline(path: str | Path) -> Pipeline:
 
     Args:
         path: the file; relative prefixes in it are relative to its folder.
+        overrides: values that stand in place of those in the pipeline's and the dataset's file.
 
     Raises:
         ConfigError: with every problem of all these files, those of the columns included.
     """
     path = Path(path)
-    document = read_yaml(path)
+    document = with_overrides(read_yaml(path), of_pipeline(overrides))
     problems = ProblemCollector()
     dataset: Dataset | None = None
     named = cast("dict[str, object]", document.data).get("dataset")
     if isinstance(named, str) and named:
         file = _find_dataset(document, named, path, problems)
         with problems.collecting():
-            dataset = load_dataset(file) if file is not None else None
+            dataset = load_dataset(file, overrides=of_dataset(overrides)) if file is not None else None
     with problems.collecting():
         pipeline = _assemble(document, dataset, path.parent, problems)
         if pipeline is not None:

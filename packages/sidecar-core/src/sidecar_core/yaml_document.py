@@ -37,17 +37,31 @@ class YamlDocument:
         file: the file as the user named it; None for a document made in code.
         text: the file's text.
         root: the node of `data`, for the places.
+        given: what the command line gave instead of the file, by place: the flag and its value, for messages.
     """
 
-    def __init__(self, data: object, *, file: str | None = None, text: str = "", root: yaml.Node | None = None) -> None:
+    def __init__(
+        self,
+        data: object,
+        *,
+        file: str | None = None,
+        text: str = "",
+        root: yaml.Node | None = None,
+        given: Mapping[Loc, str] | None = None,
+    ) -> None:
         self.data = data
         self.file = file
         self.text = text
+        self.given: Mapping[Loc, str] = dict(given or {})
         self._root = root
 
     def __reduce__(self) -> tuple[object, ...]:
         """Leaves the places behind: nobody looks for mistakes in a copy sent elsewhere."""
         return _without_places, (self.data, self.file, self.text)
+
+    def replaced(self, data: object, given: Mapping[Loc, str]) -> YamlDocument:
+        """Returns the document with other data, some of it given by the command line."""
+        return YamlDocument(data, file=self.file, text=self.text, root=self._root, given=given)
 
     def get(self, loc: Loc) -> object:
         """Returns the value at `loc`. Raises KeyError when there is none."""
@@ -92,6 +106,9 @@ class YamlDocument:
         self, loc: Loc, message: str, *, expected: str | None = None, fix: str | None = None, key: bool = False
     ) -> Problem:
         """Returns a problem at `loc`; `key` places it at the key rather than at its value."""
+        for length in range(len(loc), 0, -1):
+            if loc[:length] in self.given:
+                return Problem(message, key_path(loc), self.given[loc[:length]], expected=expected, fix=fix)
         line, column = self.place(loc, key=key)
         return Problem(message, key_path(loc), self.file, line, column, expected, fix)
 
