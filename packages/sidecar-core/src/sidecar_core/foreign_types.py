@@ -1,0 +1,60 @@
+"""Types of columns that other datasets hold, and how they become columns of an output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_arrow: Any = pa  # the stubs know few of the types that these functions take
+
+
+def plain_type(dtype: pa.DataType) -> pa.DataType:
+    """Returns a type as outputs have it: dictionaries decoded, everything inside nullable, no metadata.
+
+    A struct whose children may not be null could not stand for a row without a value.
+    """
+    return _rebuilt(dtype, plain_type)
+
+
+def same_values(one: pa.DataType, other: pa.DataType) -> bool:
+    """Returns whether two types hold the same values, only laid out otherwise.
+
+    Nullability, dictionaries, the order of struct fields, and 32 or 64 bit offsets and views make no difference;
+    the width of numbers, units, time zones and missing or further struct fields do.
+    """
+    return _canonical(one) == _canonical(other)
+
+
+def _canonical(dtype: pa.DataType) -> pa.DataType:
+    dtype = _rebuilt(dtype, _canonical)
+    types = pa.types
+    if isinstance(dtype, pa.StructType):
+        fields = {field.name: field for field in dtype}
+        return pa.struct([fields[name] for name in sorted(fields)])
+    if types.is_large_list(dtype):
+        return pa.list_(dtype.value_type)
+    if types.is_large_string(dtype) or types.is_string_view(dtype):
+        return pa.string()
+    return pa.binary() if types.is_large_binary(dtype) or types.is_binary_view(dtype) else dtype
+
+
+def _rebuilt(dtype: pa.DataType, inner: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """Returns the type with `inner` applied to the types inside it."""
+    types = pa.types
+    if isinstance(dtype, pa.DictionaryType):
+        return inner(dtype.value_type)
+    if isinstance(dtype, pa.StructType):
+        return pa.struct([pa.field(field.name, inner(field.type)) for field in dtype])
+    if types.is_list(dtype):
+        return pa.list_(inner(dtype.value_type))
+    if types.is_large_list(dtype):
+        return _arrow.large_list(inner(dtype.value_type))
+    if types.is_fixed_size_list(dtype):
+        return _arrow.list_(inner(dtype.value_type), dtype.list_size)
+    if isinstance(dtype, pa.MapType):
+        return _arrow.map_(dtype.key_type, inner(dtype.item_type))
+    return dtype
