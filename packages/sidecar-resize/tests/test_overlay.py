@@ -234,7 +234,7 @@ def test_what_is_no_picture_gives_a_panel_with_the_reason():
         panel = draw_panel(PanelRequest(image, (BOX,)), PanelStyle(max_side_px=300))
         assert panel.reason == reason
         picture = Image.open(io.BytesIO(panel.content))
-        assert picture.size == (panel.width, panel.height) == (300, 225)
+        assert picture.size == (panel.width, panel.height) == (300, 150)
         assert len(picture.getcolors(100_000)) > 10  # there is writing
     panels = {draw_panel(PanelRequest(image), PanelStyle()).content for image in broken.values()}
     assert len(panels) == len(broken)  # each says something else

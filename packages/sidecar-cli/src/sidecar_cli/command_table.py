@@ -98,6 +98,17 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "status", "status", "status", _PROVE, ("sidecar status s3://b/getty_sidecar/", "sidecar status out/ --json")
     ),
+    Command(
+        "overlay",
+        "overlay",
+        "overlay",
+        _PROVE,
+        (
+            "sidecar overlay s3://b/getty_boxes/ --sample 24 -o boxes.html",
+            "sidecar overlay configs/pipelines/boxes.yaml --key pets/0001.jpg -o boxes/",
+            "sidecar overlay --main-prefix data/pets/ --resized 512=data/pets_512/",
+        ),
+    ),
     Command("check", "check", "check", _PROVE, ("sidecar check configs/pipelines/*.yaml",)),
     Command("ops", "ops", "ops", _PROVE, ("sidecar ops", "sidecar ops cast_columns")),
     Command("filters", "filters", "filters", _PROVE, ("sidecar filters", "sidecar filters clarity")),

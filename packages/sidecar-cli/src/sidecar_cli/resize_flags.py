@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,12 @@ from sidecar_runtimes.options import PICTURE_OPTIONS, Option, parse_named_prefix
 from sidecar_cli.dataset_yaml import sidecar_prefix_beside
 
 
-def parse_targets(values: list[str]) -> dict[int, str]:
+def parse_targets(values: Sequence[str], *, flag: str = "--target") -> dict[int, str]:
     """Splits `--target AREA=PREFIX` values.
+
+    Args:
+        values: what was given.
+        flag: what the option is called.
 
     Raises:
         UsageError: a value that is not AREA=PREFIX, or an area that is not a whole number above zero.
@@ -22,10 +26,10 @@ def parse_targets(values: list[str]) -> dict[int, str]:
     targets: dict[int, str] = {}
     for value in values:
         if not all(value.partition("=")):
-            raise UsageError(f"--target {value!r} is not AREA=PREFIX", fix="--target 512=PREFIX")
-    for side, prefix in parse_named_prefixes("--target", values).items():
+            raise UsageError(f"{flag} {value!r} is not AREA=PREFIX", fix=f"{flag} 512=PREFIX")
+    for side, prefix in parse_named_prefixes(flag, values).items():
         if not side.isascii() or not side.isdigit() or int(side) == 0:
-            raise UsageError(f"--target {side}={prefix}: {side!r} is not an area", "512 or 1024", "--target 512=PREFIX")
+            raise UsageError(f"{flag} {side}={prefix}: {side!r} is not an area", "512 or 1024", f"{flag} 512=PREFIX")
         targets[int(side)] = prefix
     return targets
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
 _SLATE, _SLATE_LINE, _PALE, _AMBER = (52, 57, 65), (62, 68, 77), (214, 218, 224), (255, 196, 87)
-_PLACEHOLDER_PX = (480, 360)
+_PLACEHOLDER_PX = (480, 240)
 _STRIP_GROUND, _STRIP_INK = (246, 247, 249), (33, 37, 43)
 _STRIP_GAP_PX = 16
 # spellings of what the bundled font lacks; letters with accents are taken apart by Unicode's own tables
@@ -109,7 +109,7 @@ def placeholder(reason: str, detail: str | None, style: PanelStyle) -> OverlayPa
     draw = ImageDraw.Draw(picture)
     for x in range(-height, width, 24):
         draw.line((x, height, x + height, 0), fill=_SLATE_LINE, width=8)
-    large, small = _font(max(11, height // 14)), _font(max(10, height // 22))
+    large, small = _font(max(11, width // 20)), _font(max(10, width // 30))
     margin = width // 12
     y = height // 3
     for text, font, ink, most in ((f"no picture: {reason}", large, _AMBER, 2), (detail or "", small, _PALE, 5)):
