@@ -160,6 +160,13 @@ def test_rows_that_cannot_be_shown_say_why(boxes, pool):
     assert (broken.status, missing.status) == ("1024: not_an_image", "1024: missing")
 
 
+def test_a_picture_that_its_child_does_not_survive_says_so(boxes, pool, monkeypatch):
+    monkeypatch.setattr("sidecar_cli.overlay_rows._DRAW_TIMEOUT_S", 1e-5)
+    (shown,) = sample_overlays(boxes.source(), [RowPlace("deep/part-0.parquet", 0)], isolation=pool)
+    assert {picture.panel.reason for picture in shown.pictures} == {"timeout"}
+    assert all(picture.panel.content.startswith(b"\x89PNG") for picture in shown.pictures)
+
+
 def test_a_resized_dataset_without_the_shard_and_a_sidecar_without_it(boxes, pool):
     (boxes.root / "r512/deep/part-0.parquet").unlink()
     (boxes.root / "crop/deep/part-0.parquet").unlink()
