@@ -1,0 +1,112 @@
+"""What `sidecar` and `sidecar-run` have in common as programs: streams, signals, and the words of their end."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import traceback
+from typing import TYPE_CHECKING
+
+from sidecar_core.errors import SidecarError
+
+from sidecar_runtimes.exit_codes import ExitCode, exit_code_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def asks_for_traceback(arguments: Sequence[str]) -> bool:
+    """Returns whether `--debug` is among the options."""
+    before_end_of_options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--debug" in before_end_of_options
+
+
+def status_of(ended: SystemExit) -> int:
+    """Returns the exit status that an argument parser ended with."""
+    if ended.code is None:
+        return ExitCode.DONE
+    return ended.code if isinstance(ended.code, int) else ExitCode.FOUND_FAILURES
+
+
+def report_error(error: BaseException, *, debug: bool) -> int:
+    """Says on stderr what ended the program, in its own words or as a traceback; returns the exit status."""
+    if debug:
+        traceback.print_exception(error)
+    elif isinstance(error, SidecarError):
+        say(str(error))
+    elif not isinstance(error, KeyboardInterrupt):
+        say(f"unexpected {type(error).__name__}: {error}\n  fix: the same command with --debug shows where")
+    return exit_code_of(error)
+
+
+def say(text: str) -> None:
+    """Writes a line to stderr; when nobody reads it, the exit status still tells."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        return
+
+
+def prepare_process() -> None:
+    """Makes streams that no file name can break, sends logs to stderr, and lets SIGTERM end as Ctrl-C does."""
+    _fill_closed_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a test may have put something else there
+            stream.reconfigure(errors="backslashreplace")
+    logger = logging.getLogger("sidecar")
+    if not logger.handlers:
+        logger.addHandler(_StderrHandler())
+        logger.propagate = False
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if os.environ.get("NO_COLOR"):  # an old way to force colour must not win over it
+        for name in ("FORCE_COLOR", "PY_COLORS"):
+            os.environ.pop(name, None)
+
+
+def _fill_closed_streams() -> None:
+    """Opens nothing in place of standard streams that are closed: else a shard could get their numbers, and prints."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest number that is free: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if number == 0 else "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
+class _StderrHandler(logging.Handler):
+    """Writes to what stderr is at that moment, so that a progress bar keeps its place."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
+def json_text(data: object) -> str:
+    """Returns one JSON document, in the characters that stdout can write."""
+    ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    return json.dumps(data, indent=2, ensure_ascii=ascii_only, default=str) + "\n"
+
+
+def write_stdout(text: str) -> None:
+    """Writes to stdout; when nobody reads it any more, the rest is thrown away in silence."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_stdout()
+
+
+def discard_stdout() -> None:
+    """Points stdout to nowhere, so that neither later writes nor the flush at exit can fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    finally:
+        os.close(nowhere)
