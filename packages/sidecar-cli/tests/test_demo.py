@@ -14,7 +14,8 @@ from sidecar_core.storage import open_storage
 
 
 @pytest.fixture
-def demo(sidecar, tmp_path):
+def demo(sidecar, tmp_path, monkeypatch):
+    monkeypatch.delenv("SIDECAR_CACHE_DIR", raising=False)
     folder = tmp_path / "the demo ü=1"
     return folder, sidecar("demo", folder, "--json", env={"RAY_ADDRESS": "ray://127.0.0.1:1"})
 
@@ -37,6 +38,8 @@ def test_each_row_comes_out_as_it_must_and_everything_is_verified(demo, sidecar)
     )
     for receipt in receipts:
         assert json.loads((folder / receipt).read_text())["passed"] is True
+
+    assert list(folder.glob("cache/parquet_index/*-*"))  # and not in the user's cache
 
     # a second time, nothing is made again
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.parquet")}

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from sidecar_core.dataset import load_dataset
 from sidecar_core.pipeline import build_pipeline
@@ -22,8 +24,18 @@ def make_pipeline(tmp_path):
     return make
 
 
+@pytest.fixture(scope="session", autouse=True)
+def index_cache(tmp_path_factory):
+    """Where indexes of side inputs are kept, for this process and for the workers of clusters that it starts."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SIDECAR_CACHE_DIR", str(folder))
+        yield folder
+    shutil.rmtree(folder)
+
+
 @pytest.fixture(scope="session")
-def ray_cluster():
+def ray_cluster(index_cache):
     """One small Ray cluster on this machine for every test that asks; runtimes use it as they find it."""
     with RayCluster(cpus=2) as cluster:
         yield cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,37 +19,24 @@ from sidecar_runtimes.ray_actors import RayActorRuntime
 from sidecar_runtimes.ray_tasks import RayTaskRuntime
 from sidecar_runtimes.run import RunOptions, execute_run, prepare_run
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 ROWS = 40
-TEXT_BYTES = 4_000
 SHARDS = 6
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    """A cache of indexes of this test's own; actors are told by their environment."""
-    folder = tmp_path / "cache"
-    monkeypatch.setenv("SIDECAR_CACHE_DIR", str(folder))
-    return folder
+SURPLUS = 100_000
+TEXT_BYTES = 4_000
 
 
 class Folder:
     """A main dataset of some shards, and a source with texts for each third key, in another order."""
 
-    def __init__(self, path: Path, *, shard_rows: int = ROWS, text_bytes: int = 20) -> None:
+    def __init__(self, path: Path, *, surplus: int = 0) -> None:
         self.path = path
         self.source = path / "texts.parquet"
         (path / "main").mkdir()
-        self.keys = {f"part-{n}.parquet": [f"{n}/{row}" for row in range(shard_rows)] for n in range(SHARDS)}
+        self.keys = {f"part-{n}.parquet": [f"{n}/{row}" for row in range(ROWS)] for n in range(SHARDS)}
         for rel_path, keys in self.keys.items():
             pq.write_table(pa.table({"image_key": keys}), path / "main" / rel_path)
-        self.texts = {
-            key: f"{key}:".ljust(text_bytes, "x")
-            for keys in self.keys.values()
-            for key in keys[:: 3 if text_bytes < 100 else 1]
-        }
+        self.texts = {key: f"text of {key}" for keys in self.keys.values() for key in keys[::3]}
+        self.texts |= {f"surplus/{n}": f"{n}:".ljust(TEXT_BYTES, "x") for n in range(surplus)}
         self.write_source(self.texts)
         (path / "dataset.yaml").write_text(
             f"name: example\nmain_prefix: {path}/main/\nsidecar_prefix: {path}/yaml-out/\nkey_column: image_key\n"
@@ -147,21 +134,22 @@ def test_tasks_refuse_before_anything_is_done(folder):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.usefixtures("ray_cluster")
-def test_actors_share_one_index_and_hold_none_of_it_themselves(tmp_path):
-    """Both actors map the same file of 200 MB, look up every row of it, and own no more than with a small one."""
+def test_actors_share_one_index_and_hold_none_of_it_themselves(tmp_path, index_cache):
+    """Both actors map the same file of 400 MB, and own hardly more memory than with an index of some KB."""
     told = {}
-    for name, text_bytes in (("small", 20), ("large", TEXT_BYTES)):
+    for name, surplus in (("small", 0), ("large", SURPLUS)):
         (tmp_path / name).mkdir()
-        folder = Folder(tmp_path / name, shard_rows=50_000 // SHARDS, text_bytes=text_bytes)
-        assert folder.run(LocalRuntime(workers=1), out="built").ok  # so that neither actor builds it
+        folder = Folder(tmp_path / name, surplus=surplus)
+        assert folder.run(LocalRuntime(workers=1), out="built").ok  # so that neither actor makes the index
         more = [{"type": "tell_memory", "told": str(folder.path / "told"), "processes": 2}]
         assert folder.run(RayActorRuntime(num_actors=2), more=more).ok
         folder.check()
         told[name] = [json.loads(path.read_text()) for path in (folder.path / "told").glob("*.json")]
     assert {name: len(each) for name, each in told.items()} == {"small": 2, "large": 2}
-    one, other = ({path for path in each["mapped"] if "/cache/" in path} for each in told["large"])
-    assert one & other
-    index_bytes = 50_000 * TEXT_BYTES
+    one, other = ({path for path in each["mapped"] if path.startswith(str(index_cache))} for each in told["large"])
+    assert one == other != set()
+    index_bytes = SURPLUS * TEXT_BYTES
+    assert sum(Path(path).stat().st_size for path in one) > index_bytes
     before = max(each["private_bytes"] for each in told["small"])
     after = max(each["private_bytes"] for each in told["large"])
-    assert after - before < index_bytes / 2
+    assert after - before < index_bytes / 4

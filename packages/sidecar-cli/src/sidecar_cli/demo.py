@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ from sidecar_core.dataset import StorageOptions
 from sidecar_core.errors import RefusedError
 from sidecar_core.footer import read_footer
 from sidecar_core.isolation import IsolationOptions, IsolationPool
+from sidecar_core.parquet_index.cache import DIR_VARIABLE
 from sidecar_core.pipeline import load_pipeline
 from sidecar_core.reasons import Reason
 from sidecar_core.shard_reader import open_parquet
@@ -140,7 +143,8 @@ def run_demo(
     runs.verify(filters)
     say("Annotating: two filters, the OCR of another sidecar, ratings and captions of tables joined by key")
     demo_annotations.make_annotations(folder, main)
-    annotated = runs.run("annotated", output_prefix=f"{folder}/annotated/")
+    with _cache_in(folder / "cache"):
+        annotated = runs.run("annotated", output_prefix=f"{folder}/annotated/")
     say("Verifying them: keys of every row")
     runs.verify(annotated)
     surprises = [
@@ -233,6 +237,19 @@ def find_surprises(output: Storage, name: str) -> list[str]:
         if expected is not None and actual != expected:
             surprises.append(f"{output.prefix}: {row.key} ({row.kind}) is {actual!r}, and must be {str(expected)!r}")
     return surprises
+
+
+@contextmanager
+def _cache_in(folder: Path) -> Generator[None]:
+    """Keeps indexes of tables in a folder, so that the demo leaves nothing elsewhere; unless it was said where."""
+    if DIR_VARIABLE in os.environ:
+        yield
+        return
+    os.environ[DIR_VARIABLE] = str(folder)
+    try:
+        yield
+    finally:
+        del os.environ[DIR_VARIABLE]
 
 
 def _claim(folder: Path) -> None:
