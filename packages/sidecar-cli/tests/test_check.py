@@ -48,3 +48,11 @@ def test_a_missing_file_and_a_missing_dataset(sidecar_here, team):
     assert done.returncode == 2
     assert "none.yaml" in done.stderr
     assert "'tem'" in done.stderr
+
+
+def test_a_dataset_is_said_to_be_one(sidecar_here, team):
+    shown = sidecar_here("check", team.root / "configs/datasets/team.yaml")
+    assert shown.returncode == 2
+    assert "this is a dataset, not a pipeline" in shown.stderr
+    assert "dataset: team.yaml" in shown.stderr
+    assert len(shown.stderr.splitlines()) == 3

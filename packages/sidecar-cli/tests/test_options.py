@@ -80,3 +80,12 @@ def test_help_has_no_brackets_that_rich_would_take_for_markup():
 def test_an_option_of_choices_shows_them():
     with pytest.raises(Exception, match="cloud"):
         parsed((Option("--runtime", "where", "How", default="local", choices=("local",)),), "--runtime", "cloud")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "0"])
+def test_a_number_out_of_range_is_refused_before_the_command_begins(sidecar_here, team, value):
+    refused = sidecar_here("run", team.pipeline, f"--task-memory-gb={value}")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("--task-memory-gb ")
+    assert "above 0" in refused.stderr
+    assert not list(team.root.glob("sidecar_run_*"))

@@ -47,7 +47,7 @@ def test_of_an_output_that_is_being_written(sidecar_here, team):
         assert "stealing the lease" in stolen.stderr
 
 
-def test_nothing_there_is_an_error(sidecar_here):
-    missing = sidecar_here("status", "nowhere")
-    assert missing.returncode == 1
-    assert "nowhere" in missing.stderr
+def test_nothing_there_is_an_error(sidecar_here, tmp_path):
+    refused = sidecar_here("status", "nowhere")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(f"nothing is at {tmp_path}/nowhere/")

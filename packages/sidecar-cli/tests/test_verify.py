@@ -85,3 +85,13 @@ def test_an_output_that_is_not_there(sidecar_here, team):
 
 def test_flags_of_the_other_kind_are_wrong_usage(sidecar_here, output):
     assert sidecar_here("verify", output, "--output-prefix", "x").returncode == 2
+
+
+def test_where_a_run_without_a_prefix_has_written_is_hinted_at(sidecar_here, team):
+    assert sidecar_here("run", team.pipeline).returncode == 0
+    (made,) = team.root.glob("sidecar_run_*")
+    looked = sidecar_here("verify", team.pipeline)
+    assert looked.returncode == 1
+    assert f"--output-prefix {made}/" in looked.stderr
+    found = sidecar_here("verify", team.pipeline, "--output-prefix", f"{made}/")
+    assert (found.returncode, found.stderr) == (0, "")

@@ -275,3 +275,9 @@ def test_whatever_the_files_hold_problems_are_config_errors(configs, pipeline, d
         assert str(error)  # noqa: PT017 - either outcome is right
     else:
         assert loaded.operations
+
+
+def test_a_dataset_is_said_to_be_one(configs):
+    with pytest.raises(ConfigError, match="this is a dataset, not a pipeline") as caught:
+        load_pipeline(configs / "datasets/getty.yaml")
+    assert len(caught.value.problems) == 1

@@ -5,8 +5,16 @@ from dataclasses import fields
 import pytest
 from sidecar_core.errors import UsageError
 from sidecar_runtimes.choose import make_runtime
-from sidecar_runtimes.options import PICTURE_OPTIONS, RUN_OPTIONS, RUNTIMES, chosen_runtime, parse_named_prefixes
-from sidecar_runtimes.run import RunOptions
+from sidecar_runtimes.options import (
+    PICTURE_OPTIONS,
+    RUN_OPTIONS,
+    RUNTIMES,
+    SAMPLE_OPTIONS,
+    check_numbers,
+    chosen_runtime,
+    parse_named_prefixes,
+)
+from sidecar_runtimes.run_options import RunOptions, check_options
 
 OF_THE_COMMAND = {"use_ray", "use_actor", "dry_run", "json", "debug", "output"}
 
@@ -70,3 +78,32 @@ def test_short_forms_name_a_runtime(given, named):
 def test_short_forms_that_contradict_each_other(given):
     with pytest.raises(UsageError, match="contradict"):
         chosen_runtime(given)
+
+
+NUMBERS = [option for option in (*RUN_OPTIONS, *PICTURE_OPTIONS, *SAMPLE_OPTIONS) if option.type in (int, float)]
+
+
+@pytest.mark.parametrize("option", [each for each in NUMBERS if each.type is float], ids=lambda option: option.name)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")], ids=str)
+def test_what_is_no_finite_number_is_refused(option, value):
+    with pytest.raises(UsageError, match=f"{option.name} {value}: must be a finite number"):
+        check_numbers(RUN_OPTIONS + PICTURE_OPTIONS, {option.parameter: value})
+
+
+@pytest.mark.parametrize("option", [each for each in RUN_OPTIONS if each in NUMBERS], ids=lambda option: option.name)
+def test_each_number_of_a_run_has_a_smallest_value(option):
+    with pytest.raises(UsageError, match=f"{option.name} -1"):
+        check_numbers(RUN_OPTIONS, {option.parameter: option.type(-1)})
+    with pytest.raises(UsageError, match=f"{option.name} -1"):
+        check_options(RunOptions(**{option.parameter: option.type(-1)}))
+    check_numbers(RUN_OPTIONS, {option.parameter: option.type(1)})
+
+
+@pytest.mark.parametrize("name", ["task_memory_gb", "actor_memory_gb"])
+def test_no_memory_at_all_cannot_be_reserved(name):
+    with pytest.raises(UsageError, match="above 0"):
+        check_options(RunOptions(**{name: 0.0}))
+
+
+def test_defaults_are_in_range():
+    check_numbers(NUMBERS, {option.parameter: option.default for option in NUMBERS})

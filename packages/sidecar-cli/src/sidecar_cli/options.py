@@ -15,7 +15,7 @@ from functools import wraps
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from sidecar_runtimes.options import Option
+from sidecar_runtimes.options import Option, check_numbers
 
 OptionValue: TypeAlias = Any  # what a command gets for an option is what the table says it is
 
@@ -37,6 +37,7 @@ def takes(options: Iterable[Option]) -> Callable[[Callable[..., None]], Callable
                     values[option.parameter] = value.value
                 elif option.repeated:
                     values[option.parameter] = list(value or ())
+            check_numbers(table, values)
             command(**values)
 
         call.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]

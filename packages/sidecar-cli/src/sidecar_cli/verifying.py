@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +16,7 @@ from sidecar_core.pipeline import load_pipeline
 from sidecar_core.plan import plan_run
 from sidecar_core.storage import RUN_FOLDER, normalise_prefix, open_storage
 from sidecar_runtimes.options import KEY_COLUMN, parse_named_prefixes
-from sidecar_runtimes.prefixes import resolve_outputs
+from sidecar_runtimes.prefixes import latest_new_prefix, resolve_outputs
 from sidecar_runtimes.verify import VerifyReport, verify_dataset
 
 from sidecar_cli.output import Block, Facts, Table
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from sidecar_resize.verify import VerifyResizedReport
 
 _PROBLEMS_SHOWN = 50
+_logger = logging.getLogger("sidecar")
 
 
 def verify_pipeline(path: Path, options: Mapping[str, Any]) -> dict[str, VerifyReport]:
@@ -46,7 +49,7 @@ def verify_pipeline(path: Path, options: Mapping[str, Any]) -> dict[str, VerifyR
     main = open_storage(pipeline.dataset.main_prefix, pipeline.dataset.storage)
     shards = main.list_shards(options["input_subprefix"], missing_ok=True)
     plan = plan_run(pipeline, main, shards, prefixes)
-    return {
+    reports = {
         output.name: verify_dataset(
             main,
             open_storage(output.prefix, pipeline.dataset.storage),
@@ -56,6 +59,22 @@ def verify_pipeline(path: Path, options: Mapping[str, Any]) -> dict[str, VerifyR
         )
         for output in plan.outputs
     }
+    for name, choice in choices.items():
+        if choice.chosen_by == "new" and not reports[name].output_shards:
+            _hint_at_run(choice.configured, pipeline.dataset.storage)
+    return reports
+
+
+def _hint_at_run(configured: str, storage: StorageOptions) -> None:
+    """Says where a run without a prefix has written, since nothing is at the one in the YAML."""
+    latest = latest_new_prefix(configured, storage)
+    if latest is not None:
+        _logger.warning(
+            "nothing is at %s, the prefix in the YAML; the last run without a prefix wrote elsewhere\n"
+            "  fix: --output-prefix %s",
+            configured,
+            shlex.quote(latest),
+        )
 
 
 def verify_prefix(prefix: str, options: Mapping[str, Any]) -> VerifyReport:

@@ -160,6 +160,7 @@ def load_pipeline(path: str | Path, *, overrides: Sequence[Override] = ()) -> Pi
     """
     path = Path(path)
     document = with_overrides(read_yaml(path), of_pipeline(overrides))
+    _refuse_dataset(document, path)
     problems = ProblemCollector()
     dataset: Dataset | None = None
     named = cast("dict[str, object]", document.data).get("dataset")
@@ -174,6 +175,19 @@ def load_pipeline(path: str | Path, *, overrides: Sequence[Override] = ()) -> Pi
             return pipeline
     problems.raise_any()
     raise AssertionError
+
+
+def _refuse_dataset(document: YamlDocument, path: Path) -> None:
+    """Raises ConfigError for a dataset's file: as a pipeline, each of its keys would be a problem of its own."""
+    keys = cast("dict[str, object]", document.data).keys()
+    if "main_prefix" in keys and "operations" not in keys:
+        problem = document.problem(
+            (),
+            "this is a dataset, not a pipeline",
+            expected="a pipeline's file, which names its dataset and its operations",
+            fix=f"a file with the line 'dataset: {path.name}' and a list of operations",
+        )
+        raise ConfigError([problem])
 
 
 def build_pipeline(

@@ -7,6 +7,7 @@ writes, so that of several writers one wins; where the store ignores conditions,
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from dataclasses import dataclass
@@ -47,10 +48,10 @@ class LeaseOptions:
 
     def check(self) -> None:
         """Raises UsageError for numbers that make no sense."""
-        if self.stale_s is not None and self.stale_s < _MIN_STALE_S:
-            raise UsageError(f"--lease-stale-s {self.stale_s:g}: must be at least {_MIN_STALE_S:g}")
-        if self.wait_s < 0:
-            raise UsageError(f"--wait-lease {self.wait_s:g}: must not be negative")
+        if self.stale_s is not None and not _MIN_STALE_S <= self.stale_s < math.inf:
+            raise UsageError(f"--lease-stale-s {self.stale_s:g}: must be finite and at least {_MIN_STALE_S:g}")
+        if not 0 <= self.wait_s < math.inf:
+            raise UsageError(f"--wait-lease {self.wait_s:g}: must be finite and at least 0")
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -19,7 +20,7 @@ from sidecar_runtimes.attempts import backoff_s, try_shard
 from sidecar_runtimes.base import Runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from sidecar_core.outcome import ShardReport
@@ -127,7 +128,10 @@ def attempt_shard(
     """
     number = 1
     while True:
-        attempt = try_shard(plan, shard, resources, number=number, work=work)
+        counted = _CountedRows(resources.on_rows)
+        attempt = try_shard(plan, shard, replace(resources, on_rows=counted.add), number=number, work=work)
+        if attempt.report.status == "failed":
+            counted.take_back()
         if number > retries or not attempt.may_pass:
             return attempt.report
         resources.logger.warning(
@@ -136,6 +140,25 @@ def attempt_shard(
         if resources.cancelled is not None:
             resources.cancelled.wait(backoff_s(number))
         number += 1
+
+
+class _CountedRows:
+    """The rows of one attempt, told as they are computed, and taken back when the attempt fails."""
+
+    def __init__(self, tell: Callable[[int, int], None] | None) -> None:
+        self._tell = tell
+        self._rows = 0
+        self._invalid = 0
+
+    def add(self, rows: int, invalid: int) -> None:
+        self._rows += rows
+        self._invalid += invalid
+        if self._tell is not None:
+            self._tell(rows, invalid)
+
+    def take_back(self) -> None:
+        if self._tell is not None and self._rows:
+            self._tell(-self._rows, -self._invalid)
 
 
 class StagingFolders:

@@ -6,16 +6,18 @@ with the same words.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sidecar_core.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
+    from collections.abc import Iterable, Mapping, Sequence
 
 RUNTIMES = ("auto", "local", "ray", "actor")
+_MOST_CORES = 100_000  # more is a slip of the hand, and Ray's integers overflow long after it
+_MOST_MEMORY_GB = 1 << 20  # of which Ray can still count the bytes
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,9 @@ class Option:
         choices: the closed set of values, or empty.
         repeated: whether it may be given several times, its value then being a list.
         metavar: what help calls its value; default the type's name.
+        least: smallest value of a number; None when `above` or the command's own check says it.
+        above: a number must be larger than this.
+        most: largest value of a number.
     """
 
     name: str
@@ -43,11 +48,32 @@ class Option:
     choices: tuple[str, ...] = ()
     repeated: bool = False
     metavar: str | None = None
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
 
     @property
     def parameter(self) -> str:
         """Its name in Python."""
         return self.name.removeprefix("--").replace("-", "_")
+
+    def check(self, value: object) -> None:
+        """Raises UsageError for a number that is none (nan, inf) or out of range."""
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"{self.name} {value}: must be a finite number{self._range(', ')}")
+        low = (self.least is not None and value < self.least) or (self.above is not None and value <= self.above)
+        if low or (self.most is not None and value > self.most):
+            raise UsageError(f"{self.name} {value}: must be {self._range()}")
+
+    def _range(self, joint: str = "") -> str:
+        words = [
+            f"{word} {bound:,}"
+            for word, bound in (("at least", self.least), ("above", self.above), ("at most", self.most))
+            if bound is not None
+        ]
+        return joint + " and ".join(words) if words else ""
 
 
 _WHERE = "Where"
@@ -84,10 +110,12 @@ WORKERS = Option(
     _HOW,
     type=int,
     aliases=("--threads-per-shard",),
+    least=1,
+    most=_MOST_CORES,
 )
-LIMIT = Option("--limit", "process at most so many shards", _WHICH, type=int, metavar="N")
+LIMIT = Option("--limit", "process at most so many shards", _WHICH, type=int, metavar="N", least=1)
 RETRIES = Option(
-    "--retries", "further attempts for a shard whose error may pass", _HOW, type=int, default=2, metavar="N"
+    "--retries", "further attempts for a shard whose error may pass", _HOW, type=int, default=2, metavar="N", least=0
 )
 LEASE_OPTIONS: tuple[Option, ...] = (
     Option(
@@ -97,6 +125,7 @@ LEASE_OPTIONS: tuple[Option, ...] = (
         type=float,
         default=0.0,
         metavar="SECONDS",
+        least=0,
     ),
     Option(
         "--lease-stale-s",
@@ -104,6 +133,7 @@ LEASE_OPTIONS: tuple[Option, ...] = (
         _ONE_WRITER,
         type=float,
         metavar="SECONDS",
+        least=1,
     ),
     Option("--steal-lease", "write although somebody else may be writing there", _ONE_WRITER, type=bool, default=False),
 )
@@ -146,6 +176,7 @@ RUNTIME_OPTIONS: tuple[Option, ...] = (
         _HOW,
         type=int,
         metavar="N",
+        least=0,
     ),
     Option(
         "--max-invalid-fraction",
@@ -153,23 +184,68 @@ RUNTIME_OPTIONS: tuple[Option, ...] = (
         _HOW,
         type=float,
         metavar="FRACTION",
+        least=0,
+        most=1,
     ),
     Option(
         "--ray-address", "the cluster; default RAY_ADDRESS, else one on this machine alone", _RAY, metavar="ADDRESS"
     ),
-    Option("--task-cpus", "with ray: cores that a task reserves; default 1", _RAY, type=int, metavar="N"),
-    Option("--task-memory-gb", "with ray: GiB that a task reserves; default none", _RAY, type=float, metavar="GIB"),
+    Option(
+        "--task-cpus",
+        "with ray: cores that a task reserves; default 1",
+        _RAY,
+        type=int,
+        metavar="N",
+        least=1,
+        most=_MOST_CORES,
+    ),
+    Option(
+        "--task-memory-gb",
+        "with ray: GiB that a task reserves; default none",
+        _RAY,
+        type=float,
+        metavar="GIB",
+        above=0,
+        most=_MOST_MEMORY_GB,
+    ),
     Option(
         "--max-inflight",
         "with ray: tasks submitted at a time; default twice what the cluster holds",
         _RAY,
         type=int,
         metavar="N",
+        least=1,
     ),
-    Option("--num-actors", "with actor: how many; default what the cluster holds", _RAY, type=int, metavar="N"),
-    Option("--actor-cpus", "with actor: cores that each reserves; default 1", _RAY, type=int, metavar="N"),
-    Option("--actor-memory-gb", "with actor: GiB that each reserves; default none", _RAY, type=float, metavar="GIB"),
-    Option("--per-actor-inflight", "with actor: shards each has at a time; default 2", _RAY, type=int, metavar="N"),
+    Option(
+        "--num-actors", "with actor: how many; default what the cluster holds", _RAY, type=int, metavar="N", least=1
+    ),
+    Option(
+        "--actor-cpus",
+        "with actor: cores that each reserves; default 1",
+        _RAY,
+        type=int,
+        metavar="N",
+        least=1,
+        most=_MOST_CORES,
+    ),
+    Option(
+        "--actor-memory-gb",
+        "with actor: GiB that each reserves; default none",
+        _RAY,
+        type=float,
+        metavar="GIB",
+        above=0,
+        most=_MOST_MEMORY_GB,
+    ),
+    Option(
+        "--per-actor-inflight",
+        "with actor: shards each has at a time; default 2",
+        _RAY,
+        type=int,
+        metavar="N",
+        least=1,
+        most=_MOST_CORES,
+    ),
     *LEASE_OPTIONS,
     Option("--dry-run", "do everything except making shards", _RESULT, type=bool, default=False),
     *COMMON_OPTIONS,
@@ -262,6 +338,20 @@ SAMPLE_ROWS = Option(
     default=20,
     metavar="N",
 )
+
+
+def check_numbers(options: Iterable[Option], values: Mapping[str, object]) -> None:
+    """Checks the numbers among the values of options.
+
+    Args:
+        options: the table.
+        values: by parameter name; those of other options, and None, are no matter.
+
+    Raises:
+        UsageError: one is no finite number, or out of the range of its option.
+    """
+    for option in options:
+        option.check(values.get(option.parameter))
 
 
 def parse_named_prefixes(option: str, values: Sequence[str]) -> dict[str, str]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import glob
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sidecar_core.errors import RefusedError, UsageError
 from sidecar_core.problems import did_you_mean
 from sidecar_core.side_inputs import read_besides
-from sidecar_core.storage import normalise_prefix, prefixes_overlap
+from sidecar_core.storage import normalise_prefix, open_storage, prefixes_overlap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sidecar_core.dataset import StorageOptions
     from sidecar_core.pipeline import Pipeline
 
 
@@ -47,6 +51,21 @@ def resolve_output_prefix(configured: str, override: str | None, *, now: datetim
         return OutputPrefix(normalise_prefix(override), configured, "flag")
     stamp = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%d_%H%M%S")
     return OutputPrefix(f"{configured.rstrip('/')}_run_{stamp}/", configured, "new")
+
+
+def latest_new_prefix(configured: str, storage: StorageOptions) -> str | None:
+    """Returns the latest of the siblings that runs without `--output-prefix` made up, or None when there is none.
+
+    In an object store it lists what is in all of them.
+    """
+    parent, _, name = configured.rstrip("/").rpartition("/")
+    if "://" in configured:
+        listed = open_storage(f"{parent}/", storage).list_objects(f"{name}_run_", missing_ok=True)
+        found = {info.rel_path.partition("/")[0] for info in listed}
+    else:
+        found = {path.name for path in Path(parent or "/").glob(f"{glob.escape(name)}_run_*/")}
+    ours = [each for each in found if re.fullmatch(rf"{re.escape(name)}_run_\d{{8}}_\d{{6}}", each)]
+    return f"{parent}/{max(ours)}/" if ours else None
 
 
 def resolve_outputs(

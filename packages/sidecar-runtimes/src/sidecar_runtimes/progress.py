@@ -15,7 +15,7 @@ class RunObserver(Protocol):
         """The run is about to process shards: `total_shards` of them, besides those it skips."""
 
     def rows_done(self, rows: int, invalid: int) -> None:
-        """A batch was computed: so many rows, so many of them invalid."""
+        """A batch was computed: so many rows, so many of them invalid; negative when an attempt failed with them."""
 
     def shard_finished(self, report: ShardReport) -> None:
         """A shard was committed, or given up after its last attempt."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sidecar_core.errors import UsageError
 
 from sidecar_runtimes.lease import LeaseOptions
+from sidecar_runtimes.options import RUN_OPTIONS, check_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,9 +91,4 @@ def check_options(options: RunOptions) -> None:
         raise UsageError("--trust-listing reads no footer, so it knows no stale shards", fix="leave one of them out")
     if (options.redo_stale or options.keep_stale) and not options.skip_existing:
         raise UsageError("--redo-stale and --keep-stale need --skip-existing", fix="--skip-existing")
-    for name, least in (("limit", 1), ("workers", 1), ("retries", 0), ("max_failed_shards", 0)):
-        value = getattr(options, name)
-        if value is not None and value < least:
-            raise UsageError(f"--{name.replace('_', '-')} {value}: must be at least {least}")
-    if options.max_invalid_fraction is not None and not 0 <= options.max_invalid_fraction <= 1:
-        raise UsageError(f"--max-invalid-fraction {options.max_invalid_fraction}: must be from 0 to 1")
+    check_numbers(RUN_OPTIONS, vars(options))

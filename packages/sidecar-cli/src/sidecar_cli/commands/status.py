@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from sidecar_core.errors import StorageNotFoundError, UsageError
 from sidecar_runtimes.options import COMMON_OPTIONS
 
 from sidecar_cli.options import OptionValue, takes
@@ -26,5 +27,8 @@ def status(
 
     from sidecar_cli.status_words import describe_status, status_view
 
-    found = output_status(open_storage(normalise_prefix(prefix)))
+    try:
+        found = output_status(open_storage(normalise_prefix(prefix)))
+    except StorageNotFoundError as error:
+        raise UsageError(f"nothing is at {normalise_prefix(prefix)}", "the prefix of an output", error.fix) from error
     open_output(json=options["json"]).show(describe_status(found), status_view(found))
