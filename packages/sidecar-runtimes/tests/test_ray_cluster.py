@@ -109,6 +109,7 @@ class TestWithACluster:
             env={**os.environ, "RAY_ADDRESS": address},
         )
         assert ran.returncode == 0, ran.stderr
+        assert "(raylet)" not in ran.stderr
         assert json.loads(ran.stdout) == {"done": 2, "skipped": 0, "failed": 1, "not_reached": 0}
         assert read_dataset(tmp_path / "out").keys() == {"0.parquet", "2.parquet"}
         (manifest,) = (tmp_path / "out/_sidecar/runs").glob("*.json")

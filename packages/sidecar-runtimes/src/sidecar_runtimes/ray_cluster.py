@@ -84,6 +84,28 @@ def stdout_to_stderr() -> Generator[None]:
         os.close(kept)
 
 
+@contextmanager
+def _raylet_to_log() -> Generator[None]:
+    """Has Ray's guesses about workers that died, many lines each, logged for debugging instead of printed.
+
+    Ray has no option for it. Where a version of Ray has no such function they are printed as before.
+    """
+    module: Any = import_module("ray._private.worker")
+    printed = getattr(module, "print_to_stdstream", None)
+    if printed is None:
+        yield
+        return
+
+    def log(data: Mapping[str, Any], *_: object, **__: object) -> None:
+        _logger.debug("%s: %s", data.get("pid"), "; ".join(map(str, data.get("lines", ()))))
+
+    module.print_to_stdstream = log
+    try:
+        yield
+    finally:
+        module.print_to_stdstream = printed
+
+
 class RayCluster:
     """A connection to a cluster, or a cluster of this machine for the time of the context.
 
@@ -117,6 +139,7 @@ class RayCluster:
                 if not self.ray.is_initialized():
                     thread = RayThread(interrupts)
                     stack.callback(self._end, thread)
+                    stack.enter_context(_raylet_to_log())
                     thread.call(self._connect)
                 interrupts.act()
             self._stack = stack.pop_all()
