@@ -312,6 +312,41 @@ def test_the_manifest_of_the_last_run_tells_the_main_dataset_and_the_resized_one
     assert [len(picture["boxes"]) for picture in report["rows"][0]["pictures"]] == [1, 1, 1]
 
 
+def test_a_pipeline_tells_everything_from_build_to_overlay(boxes, sidecar_here):
+    root = boxes.root
+    for side in SIZES:
+        verified = sidecar_here("verify-resized", "--main-prefix", boxes.main, f"--target={side}={root / f'r{side}'}")
+        assert verified.returncode == 0, verified.stderr
+    (root / "configs").mkdir()
+    (root / "configs/team.yaml").write_text(
+        f'name: team\nmain_prefix: "../{MAIN}"\nsidecar_prefix: ../boxes\nkey_column: image_key\nimage_column: image\n',
+        encoding="utf-8",
+    )
+    pipeline = root / "configs/boxes.yaml"
+    pipeline.write_text(
+        "dataset: team.yaml\noperations:\n  - type: crop_structured_description\n"
+        "    resized: {512: ../r512, 1024: ../r1024}\n"
+    )
+    shown = ["overlay", pipeline, "--sample", "10", "--json"]
+    early = sidecar_here(*shown)
+    assert (early.returncode, "--output-prefix" in early.stderr) == (2, True)
+    for arguments in (["run", pipeline, "--output-prefix", root / "boxes"], ["verify", pipeline]):
+        done = sidecar_here(*arguments)
+        assert done.returncode == 0, done.stderr
+    done = sidecar_here(*shown)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert [[len(picture["boxes"]) for picture in row["pictures"]] for row in rows[:8]] == [[1, 1, 1]] * 8
+    assert {row["status"] for row in rows[:8]} == {"ok"}
+    assert [row["status"] for row in rows[8:]] == ["no_description", "512: missing"]
+    target = rows[0]["pictures"][1]
+    assert (target["width"], target["height"]) == (640, 416)
+    assert target["boxes"][0]["box_yxyx_1000"] == [248, 250, 752, 750]  # two of 420 rows were cut at the top
+    # the sidecar alone tells as much
+    alone = sidecar_here("overlay", root / "boxes", "--sample", "10", "--json")
+    assert json.loads(alone.stdout)["rows"] == rows
+
+
 def test_rows_out_of_line_end_with_1_and_name_shard_row_and_both_keys(boxes, sidecar_here):
     path = boxes.root / "r512/deep/part-1.parquet"
     table = pq.read_table(path)

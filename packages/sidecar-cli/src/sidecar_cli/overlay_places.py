@@ -118,7 +118,7 @@ def _shards(source: OverlaySource, subprefix: str) -> list[str]:
         raise UsageError(
             f"{source.crop.prefix} has none of the {len(paths):,} shards at {source.main.prefix}{subprefix}",
             None,
-            "name another prefix, or none, to see the pictures without moved boxes",
+            f"the sidecar's prefix (of a pipeline: --output-prefix), or --main-prefix {source.main.prefix} alone",
         )
     return shared
 

@@ -141,12 +141,14 @@ def _made(
     operation = operation or {}
     resized = {int(side): str(prefix) for side, prefix in (operation.get("resized") or {}).items()}
     resized |= parse_targets(options["resized"], flag="--resized")
-    key_flag, image_flag = options["key_column"], options["image_column"]
+    key_flag, image_flag, described = (options[name] for name in ("key_column", "image_column", "description_column"))
+    if described == DESCRIPTION_COLUMN:
+        described = str(operation.get("description_column") or described)
     return OverlaySource(
         main=open_storage(normalise_prefix(main_prefix), storage),
         key_column=(key_column if key_flag == KEY_COLUMN.default else None) or key_flag,
         image_column=(image_column if image_flag == IMAGE_COLUMN.default else None) or image_flag,
-        description_column=options["description_column"],
+        description_column=described,
         resized={side: open_storage(normalise_prefix(prefix), storage) for side, prefix in sorted(resized.items())},
         crop=open_storage(normalise_prefix(crop_prefix), storage) if crop_prefix else None,
         bbox_keys=tuple(options["bbox_key"] or operation.get("bbox_keys") or DEFAULT_BBOX_KEYS),
