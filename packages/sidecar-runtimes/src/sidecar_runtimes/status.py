@@ -85,8 +85,12 @@ class OutputStatus:
     failed_shards: tuple[Mapping[str, Any], ...]
 
 
-def output_status(output: Storage) -> OutputStatus:
+def output_status(output: Storage, *, runs_read: int = _RUNS_READ) -> OutputStatus:
     """Returns the status of an output; changes nothing.
+
+    Args:
+        output: the output.
+        runs_read: how many of the last runs are told of.
 
     Raises:
         StorageNotFoundError: there is nothing at the prefix.
@@ -101,7 +105,7 @@ def output_status(output: Storage) -> OutputStatus:
     lease = None if found is None else found.record
     live = lease is not None and not lease.is_stale()
     holder = lease.run_id if lease is not None and live else None
-    contents = [_read_json(output, rel_path) for rel_path in reversed(manifests[-_RUNS_READ:])]
+    contents = [_read_json(output, rel_path) for rel_path in reversed(manifests[-runs_read:])]
     return OutputStatus(
         prefix=output.prefix,
         shards=len(shards),
