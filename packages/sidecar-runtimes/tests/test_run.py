@@ -5,8 +5,9 @@ import threading
 
 import pyarrow.parquet as pq
 import pytest
+from sidecar_core.dataset import load_dataset
 from sidecar_core.errors import RefusedError, UsageError
-from sidecar_core.pipeline import OutputSpec
+from sidecar_core.pipeline import OutputSpec, build_pipeline
 from sidecar_core.testing.datasets import read_dataset, write_main
 from sidecar_runtimes.local import LocalRuntime
 from sidecar_runtimes.progress import SilentObserver
@@ -282,3 +283,35 @@ def test_a_disk_that_is_obviously_too_small_is_refused(tmp_path, out, make_pipel
         with pytest.raises(RefusedError, match=r"100 bytes are free(.|\n)*part-4\.parquet"):
             execute_run(prepared)
         assert not list(out.glob("*.parquet"))
+
+
+@pytest.fixture
+def asking(tmp_path):
+    """Returns a function that builds a pipeline whose op wants a file to be there."""
+    yaml = tmp_path / "dataset.yaml"
+    yaml.write_text(
+        f"name: example\nmain_prefix: {tmp_path}/main/\nsidecar_prefix: {tmp_path}/out/\nkey_column: image_key\n"
+    )
+
+    def make(**params):
+        op = {"type": "ask_first", "file": f"{tmp_path}/asked for/it", **params}
+        return build_pipeline(load_dataset(yaml), [op], plugins=("sidecar_runtimes.testing.ops",))
+
+    return make
+
+
+def test_an_op_may_refuse_a_run_before_anything_is_read(tmp_path, out, asking):
+    with pytest.raises(RefusedError, match=r"asked for/it is not there(.|\n)*touch"):
+        prepare_run(asking(), RunOptions(output_prefix=str(out)))  # not even the main dataset is there
+    write_main(tmp_path / "main", {"part-0.parquet": [b"x"]})
+    (tmp_path / "asked for").mkdir()
+    (tmp_path / "asked for/it").touch()
+    assert run(asking(), out).ok
+
+
+def test_what_an_op_remarks_is_logged_and_in_the_manifest(tmp_path, out, asking, caplog):
+    write_main(tmp_path / "main", {"part-0.parquet": [b"x"]})
+    report = run(asking(insist=False), out)
+    manifest = json.loads((out / f"_sidecar/runs/{report.run_id}.json").read_text())
+    assert manifest["remarks"] == [f"operations[0] (ask_first): without {tmp_path}/asked for/it"]
+    assert manifest["remarks"][0] in caplog.text

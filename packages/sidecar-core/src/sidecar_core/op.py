@@ -181,6 +181,22 @@ class BaseOp:
         del dataset
         return ()
 
+    def check_start(self, dataset: Dataset, open_storage: Callable[[str], Storage]) -> Sequence[str]:
+        """Looks, once and before anything is planned, at whether a run or a dry run may start.
+
+        Args:
+            dataset: the dataset that the pipeline runs on.
+            open_storage: returns the storage of another dataset, reached as the pipeline's own is.
+
+        Returns:
+            What the run's manifest must say besides, one sentence each.
+
+        Raises:
+            RefusedError: it may not; says what to run first.
+        """
+        del dataset, open_storage
+        return ()
+
     def apply(self, table: pa.Table, ctx: OpContext) -> pa.Table:
         """Returns a new table for a batch of consecutive rows of one shard.
 

@@ -73,7 +73,8 @@ class RunManifest:
     """Writes `<output_prefix>_sidecar/runs/<run_id>.json` in each output, from its start to its end.
 
     Use as a context manager; leaving it without `finish` records an interrupted run. With `retried`, it tells of
-    a retry of the rows with these reasons: its rows are those that were computed again.
+    a retry of the rows with these reasons: its rows are those that were computed again. `remarks` are what ops want
+    to be known of the run.
 
     Attributes:
         problem: why its last state could not be written, or None.
@@ -88,9 +89,11 @@ class RunManifest:
         runtime: Mapping[str, object],
         command: Sequence[str] | None = None,
         retried: Sequence[str] = (),
+        remarks: Sequence[str] = (),
     ) -> None:
         self._plan = plan
         self._retried = list(retried)
+        self._remarks = list(remarks)
         self._outputs = outputs
         self._tally = tally
         self._runtime = runtime
@@ -139,6 +142,7 @@ class RunManifest:
             "kind": "retry" if self._retried else "run",
             "retried_reasons": self._retried,
             "outcome": self._outcome,
+            "remarks": self._remarks,
             "started": self._started.isoformat(timespec="seconds"),
             "written": now.isoformat(timespec="seconds"),
             "elapsed_s": round(elapsed_s, 3),

@@ -174,6 +174,7 @@ def retry_rows(
             skipped=len(there) - len(shards),
             command=command,
             retried=sorted(options.reasons),
+            remarks=prepared.remarks,
         )
         report = process_shards(todo, runtime, observer or SilentObserver(), leases, stop=stop)
         if report.ok and shards:

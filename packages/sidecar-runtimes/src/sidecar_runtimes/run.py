@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sidecar_core.errors import RefusedError, UsageError
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PreparedRun", "RunOptions", "RunReport", "execute_run", "prepare_run", "refuse_to_harm"]
 
+_logger = logging.getLogger("sidecar")
+
 
 @dataclass(frozen=True)
 class PreparedRun:
@@ -41,6 +45,10 @@ class PreparedRun:
         plan: the plan.
         prefixes: the effective prefix of each output and who chose it.
         standings: every main shard and what is there of it.
+        options: how to run.
+        main: the main dataset.
+        outputs: the storages of the outputs, in the plan's order.
+        remarks: what ops want the manifest to say.
     """
 
     plan: RunPlan
@@ -49,6 +57,7 @@ class PreparedRun:
     options: RunOptions
     main: Storage
     outputs: tuple[Storage, ...]
+    remarks: tuple[str, ...] = ()
 
     @property
     def to_do(self) -> Sequence[PlannedShard]:
@@ -78,18 +87,19 @@ def prepare_run(pipeline: Pipeline, options: RunOptions) -> PreparedRun:
     Raises:
         UsageError: options that contradict each other, no shards, no readable shard.
         ConfigError: the main dataset's columns do not fit the pipeline.
-        RefusedError: an output prefix overlaps another dataset.
+        RefusedError: an output prefix overlaps another dataset, or an op says that the run must not start.
     """
     check_options(options)
     prefixes = resolve_outputs(pipeline, options.output_prefix, options.outputs)
     main = open_storage(pipeline.dataset.main_prefix, pipeline.dataset.storage)
+    remarks = _ask_ops(pipeline)
     shards = main.list_shards(options.input_subprefix, missing_ok=True)
     if options.input_subprefix and not shards:
         raise UsageError(f"no shards at {main.prefix}{options.input_subprefix}", fix="check --input-subprefix")
     plan = plan_run(pipeline, main, shards, {name: choice.prefix for name, choice in prefixes.items()})
     outputs = tuple(open_storage(output.prefix, pipeline.dataset.storage) for output in plan.outputs)
     standings = stand_of_shards(plan, main, outputs, shards, trust_listing=options.trust_listing)
-    return PreparedRun(plan, prefixes, standings, options, main, outputs)
+    return PreparedRun(plan, prefixes, standings, options, main, outputs, remarks)
 
 
 def execute_run(
@@ -136,12 +146,27 @@ def execute_run(
             limits=options,
             skipped=prepared.skipped,
             command=command,
+            remarks=prepared.remarks,
         )
         report = process_shards(work, runtime, observer or SilentObserver(), leases, stop=stop)
         if report.ok:
             leases.check()
             mark_success(prepared.main, prepared.outputs, report.run_id)
     return report
+
+
+def _ask_ops(pipeline: Pipeline) -> tuple[str, ...]:
+    """Lets each op refuse the run; returns what they want the manifest to say."""
+    dataset = pipeline.dataset
+    opened = partial(open_storage, options=dataset.storage)
+    remarks = [
+        f"operations[{index}] ({op.type_name}): {said}"
+        for index, op in enumerate(pipeline.operations)
+        for said in op.check_start(dataset, opened)
+    ]
+    for said in remarks:
+        _logger.warning("%s", said)
+    return tuple(remarks)
 
 
 def refuse_to_harm(prepared: PreparedRun) -> None:

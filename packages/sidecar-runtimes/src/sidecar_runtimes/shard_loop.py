@@ -71,6 +71,7 @@ class RunWork:
         skipped: shards that are left as they are.
         command: the command line for the manifest; default this process's.
         retried: the reasons of a retry.
+        remarks: what the manifest says besides.
     """
 
     plan: RunPlan
@@ -80,6 +81,7 @@ class RunWork:
     skipped: int = 0
     command: Sequence[str] | None = None
     retried: Sequence[str] = ()
+    remarks: Sequence[str] = ()
 
 
 def process_shards(
@@ -106,7 +108,15 @@ def process_shards(
     started = time.monotonic()
     stopped: str | None = None
     numbers = {"name": runtime.name, **runtime.describe()}
-    manifest = RunManifest(plan, work.outputs, tally, runtime=numbers, command=work.command, retried=work.retried)
+    manifest = RunManifest(
+        plan,
+        work.outputs,
+        tally,
+        runtime=numbers,
+        command=work.command,
+        retried=work.retried,
+        remarks=work.remarks,
+    )
     with manifest:
         observer.started(len(shards), work.skipped)
         try:

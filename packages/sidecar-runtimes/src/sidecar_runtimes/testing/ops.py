@@ -1,4 +1,4 @@
-"""Ops that end their process, fail once, or need a side input: name this module under `plugins`."""
+"""Ops that end their process, fail once, refuse to start, or need a side input: name this module under `plugins`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
-from sidecar_core.errors import StorageError
+from sidecar_core.errors import RefusedError, StorageError
 from sidecar_core.op import BaseOp, OpContext, OpParams, set_columns
 from sidecar_core.registry import register_op
 from sidecar_core.side_inputs import SideInputSpec, register_side_input_loader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from sidecar_core.dataset import Dataset
+    from sidecar_core.storage import Storage
 
 
 class _OneColumn(BaseOp):
@@ -136,3 +137,35 @@ def _mark(folder: str, name: str) -> int:
 def count_marks(folder: str | Path, name: str) -> int:
     """Returns how often something was done."""
     return len(list(Path(folder).glob(f"{name.replace('/', '_')}.*")))
+
+
+@register_op("ask_first")
+class AskFirst(_OneColumn):
+    """Refuses to start until a file is there, or lets it be noted that it is not."""
+
+    class Params(OpParams):
+        """Parameters of `ask_first`.
+
+        Attributes:
+            file: what must be there.
+            insist: whether a run without it is refused, not only remarked on.
+        """
+
+        file: str
+        insist: bool = True
+
+    params: Params
+    column = "asked"
+
+    def check_start(self, dataset: Dataset, open_storage: Callable[[str], Storage]) -> Sequence[str]:
+        """Looks for the file."""
+        folder, _, name = self.params.file.rpartition("/")
+        if open_storage(folder).stat(name) is not None:
+            return []
+        if self.params.insist:
+            raise RefusedError(f"{self.params.file} is not there", None, f"touch {self.params.file}")
+        return [f"without {self.params.file}"]
+
+    def value(self, ctx: OpContext) -> int:
+        """Returns 1."""
+        return 1
