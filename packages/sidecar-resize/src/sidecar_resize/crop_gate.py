@@ -1,0 +1,38 @@
+"""Whether a resized dataset has been proven as it is now: the receipt of its verifier, read and judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sidecar_core.proof import read_receipt
+
+from sidecar_resize.verify import VERIFIER
+
+if TYPE_CHECKING:
+    from sidecar_core.storage import Storage
+
+
+def why_unproven(resized: Storage) -> str | None:
+    """Returns why a resized dataset does not count as proven, or None when it does.
+
+    It counts when its last receipt says that all its shards were checked, that nothing was wrong, and that
+    they are the ones that are there.
+
+    Raises:
+        StorageError: it could not be listed.
+    """
+    shards = resized.list_shards(missing_ok=True)
+    if not shards:
+        return f"no shards at {resized.prefix}"
+    receipt = read_receipt(resized, VERIFIER)
+    if receipt is None:
+        return f"{resized.prefix} has no receipt of {VERIFIER}"
+    told = f"the receipt of {VERIFIER} at {resized.prefix}, written {receipt.written},"
+    if not receipt.passed:
+        found = f": {receipt.problems[0]}" if receipt.problems else ""
+        return f"{told} says that it failed{found}"
+    if not receipt.all_shards:
+        return f"{told} covers {receipt.checked_shards} of {receipt.shards} shards"
+    if not receipt.covers(shards):
+        return f"{told} is of other shards than the {len(shards)} that are there now"
+    return None
