@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sidecar_core.nulls import null_column, null_rows, null_scalar_for
     from sidecar_core.op import BaseOp, OpContext, OpParams, PlanContext
     from sidecar_core.pipeline import Pipeline, build_pipeline, load_pipeline
+    from sidecar_core.reader import open_aligned
     from sidecar_core.registry import register_op
     from sidecar_core.schema_export import json_schema
     from sidecar_core.side_inputs import SideInputSpec, register_side_input_loader
@@ -42,6 +43,7 @@ _MODULES = {
     "null_column": "nulls",
     "null_rows": "nulls",
     "null_scalar_for": "nulls",
+    "open_aligned": "reader",
     "register_op": "registry",
     "register_side_input_loader": "side_inputs",
     "submit_call": "isolation",
@@ -67,6 +69,7 @@ __all__ = [
     "null_column",
     "null_rows",
     "null_scalar_for",
+    "open_aligned",
     "register_op",
     "register_side_input_loader",
     "submit_call",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sidecar_core.config import ProblemCollector
+from sidecar_core.foreign_types import holds_pictures
 from sidecar_core.op import (
     BaseOp,
     PlanContext,
@@ -180,7 +181,7 @@ class _Flow:
         found = main.get_all_field_indices(name)
         if len(found) == 1:
             main_field = main.field(found[0])
-            if name == dataset.image_column and not _is_image(main_field.type):
+            if name == dataset.image_column and not holds_pictures(main_field.type):
                 message = f"the image column {name!r} is {main_field.type} in the main dataset"
                 expected = "binary, large_binary, or a struct with the field bytes"
                 self.problems.add(dataset.problem(("image_column",), message, expected=expected))
@@ -325,12 +326,6 @@ def _settle(op: BaseOp, step: OpStep, after: pa.Schema) -> pa.Schema:
 
 def _unmarked(each: pa.Field) -> pa.Field:
     return each if is_open(each) else pa.field(each.name, each.type)
-
-
-def _is_image(dtype: pa.DataType) -> bool:
-    if isinstance(dtype, pa.StructType):
-        return dtype.get_field_index("bytes") >= 0 and _is_image(dtype.field("bytes").type)
-    return pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype) or pa.types.is_binary_view(dtype)
 
 
 def _who(step: OpStep) -> str:

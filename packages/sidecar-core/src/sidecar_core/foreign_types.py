@@ -29,6 +29,13 @@ def same_values(one: pa.DataType, other: pa.DataType) -> bool:
     return _canonical(one) == _canonical(other)
 
 
+def holds_pictures(dtype: pa.DataType) -> bool:
+    """Returns whether a column of this type may hold pictures: binary, or a struct with a binary field `bytes`."""
+    if isinstance(dtype, pa.StructType):
+        return dtype.get_field_index("bytes") >= 0 and holds_pictures(dtype.field("bytes").type)
+    return pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype) or pa.types.is_binary_view(dtype)
+
+
 def _canonical(dtype: pa.DataType) -> pa.DataType:
     dtype = _rebuilt(dtype, _canonical)
     types = pa.types

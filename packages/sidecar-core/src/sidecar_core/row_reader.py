@@ -60,8 +60,6 @@ class RowReader:
         """
         if not 0 <= first_row <= first_row + count <= self.num_rows:
             raise IndexError(f"{self._uri}: rows {first_row}-{first_row + count - 1} of {self.num_rows}")
-        if not self._schema.names:
-            return pa.table({"": pa.nulls(count)}).select([])
         self._drop_before(first_row)
         pieces: list[pa.RecordBatch] = []
         row, end = first_row, first_row + count

@@ -190,7 +190,7 @@ def read_row_group(
     metadata = file.metadata.row_group(group)
     if metadata.num_rows == 0:
         return iter(())
-    rows = max(1, min(max_rows, _READ_UNIT_BYTES * metadata.num_rows // max(1, _read_bytes(metadata, names))))
+    rows = max(1, min(max_rows, _READ_UNIT_BYTES * metadata.num_rows // max(1, read_bytes(metadata, names))))
     return file.iter_batches(batch_size=rows, row_groups=[group], columns=list(names), use_threads=False)
 
 
@@ -199,7 +199,7 @@ def is_storage_failure(error: Exception) -> bool:
     return isinstance(error, StorageError) or (isinstance(error, OSError) and error.errno is not None)
 
 
-def _read_bytes(metadata: pq.RowGroupMetaData, names: Sequence[str]) -> int:
+def read_bytes(metadata: pq.RowGroupMetaData, names: Sequence[str]) -> int:
     """Returns the uncompressed size of the top-level columns `names` in a row group."""
     wanted = set(names)
     columns = (metadata.column(index) for index in range(metadata.num_columns))
