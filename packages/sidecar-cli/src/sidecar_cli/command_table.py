@@ -72,6 +72,17 @@ COMMANDS: tuple[Command, ...] = (
         ("sidecar build-resized --main-prefix data/pets/ --target 512=data/pets_512/ --target 1024=data/pets_1024/",),
     ),
     Command(
+        "plan",
+        "plan",
+        "plan",
+        _MAKE,
+        (
+            "sidecar plan configs/pipelines/filters_v1.yaml --target-rows-per-hour 10000000 --smoke 4",
+            "sidecar plan x.yaml --target-rows-per-hour 10000000 --observed-rate 0.12 --observed-actors 32 "
+            "--actor-memory-gb 6",
+        ),
+    ),
+    Command(
         "retry",
         "retry",
         "retry",
