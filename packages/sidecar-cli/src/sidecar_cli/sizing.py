@@ -37,6 +37,7 @@ GIB = 2**30
 _SHARDS_LOOKED_AT = 8
 _HEADROOM = 1.25
 _MEMORY_STEP_GIB = 0.5
+_BUSY_RATIO = 1.5
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,7 @@ def describe_plan(plan: ClusterPlan) -> dict[str, Any]:
             "rows": measured.rows,
             "invalid_rows": measured.invalid_rows,
             "rows_per_s_per_core": round(measured.rows_per_s_per_core, 2),
+            "rows_per_cpu_s": round(measured.rows / measured.cpu_s, 2),
             "decode_share": None if plan.decode_share is None else round(plan.decode_share, 3),
             "main_peak_bytes": measured.main_peak_bytes,
             "worker_peak_bytes": measured.worker_peak_bytes,
@@ -227,6 +229,9 @@ def _smoke_view(plan: ClusterPlan) -> list[Block]:
     if measured is None:
         return []
     cores = plan.request.target_rows_per_hour / 3600 / measured.rows_per_s_per_core
+    by_cpu = measured.rows / measured.cpu_s
+    is_busy = by_cpu > _BUSY_RATIO * measured.rows_per_s_per_core
+    busy = "; other work kept this machine from it, so measure again when it is quiet" if is_busy else ""
     child, main = measured.worker_peak_bytes / GIB, measured.main_peak_bytes / GIB
     share = "not measured" if plan.decode_share is None else f"{plan.decode_share:.0%} of the CPU time"
     return [
@@ -234,6 +239,7 @@ def _smoke_view(plan: ClusterPlan) -> list[Block]:
             [
                 ("made", f"{measured.shards:,} shards, {measured.rows:,} rows, {measured.invalid_rows:,} invalid"),
                 ("rate", f"{_number(measured.rows_per_s_per_core)} rows/s a core, with {measured.workers} cores"),
+                ("by CPU time", f"{_number(by_cpu)} rows/s a core{busy}"),
                 ("decoding alone", share),
                 ("peak memory", f"{child:.2f} GiB a child process, {main:.2f} GiB the process that reads and writes"),
                 ("target in cores", f"{math.ceil(cores):,} cores like this one"),
@@ -333,7 +339,7 @@ def _decode_share(pipeline: Pipeline, measured: SmokeReport) -> float | None:
         return None
     main = open_storage(dataset.main_prefix, dataset.storage)
     alone = mean_decode_seconds(main, main.list_shards()[0], dataset)
-    return None if alone is None else min(1.0, alone * measured.rows_per_s_per_core)
+    return None if alone is None else min(1.0, alone * measured.rows / measured.cpu_s)
 
 
 def _number(value: float) -> str:
