@@ -375,6 +375,13 @@ def test_a_sample_is_the_same_for_a_seed_and_from_all_shards(boxes):
     assert {place.rel_path for place in choose_rows(source, 1000)} == {"deep/part-1.parquet"}
 
 
+def test_a_sidecar_of_another_main_dataset(boxes, sidecar_here):
+    for path in (boxes.root / "crop/deep").iterdir():
+        path.rename(path.with_name(f"other-{path.name}"))
+    done = sidecar_here("overlay", boxes.root / "crop", *boxes.flags)
+    assert (done.returncode, "has none of the 2 shards" in done.stderr) == (2, True)
+
+
 def test_keys_of_numbers_and_of_bytes_are_found(tmp_path):
     for name, keys, wanted in (
         ("numbers", pa.array([7, None, 9], pa.int32()), "9"),
@@ -406,7 +413,9 @@ def test_keys_of_numbers_and_of_bytes_are_found(tmp_path):
         (["crop", "FLAGS", "-o", "main ü=1"], 3, "lies in the main dataset"),
         (["crop", "FLAGS", "--image-column", "picture"], 1, "no column 'picture'"),
         (["crop", "FLAGS", "--key-column", "name"], 1, "no column 'name'"),
-        (["elsewhere", "FLAGS"], 2, "has none of the 2 shards"),
+        (["elsewhere", "FLAGS"], 2, "no shards at"),
+        (["crop", "FLAGS", "--resized", "64=elsewhere"], 2, "--resized 64=PREFIX"),
+        (["crop", "FLAGS", "--input-subprefix", "flat/"], 2, "no shards at"),
         (["missing.yaml"], 2, "missing.yaml"),
     ],
     ids=str,

@@ -118,7 +118,7 @@ def _shards(source: OverlaySource, subprefix: str) -> list[str]:
         raise UsageError(
             f"{source.crop.prefix} has none of the {len(paths):,} shards at {source.main.prefix}{subprefix}",
             None,
-            f"the sidecar's prefix (of a pipeline: --output-prefix), or --main-prefix {source.main.prefix} alone",
+            "name that main dataset's sidecar",
         )
     return shared
 

@@ -78,6 +78,20 @@ def find_source(what: str | None, options: Mapping[str, Any]) -> OverlaySource:
     return _of_prefix(what, options)
 
 
+def require_shards(source: OverlaySource) -> None:
+    """Raises UsageError when a prefix beside the main dataset holds no shard: most likely it is misspelt."""
+    named = {f"--resized {side}": storage for side, storage in (source.resized or {}).items()}
+    for flag, storage in named.items():
+        if not storage.list_shards(missing_ok=True):
+            raise UsageError(f"no shards at {storage.prefix}", None, f"{flag}=PREFIX")
+    if source.crop is not None and not source.crop.list_shards(missing_ok=True):
+        raise UsageError(
+            f"no shards at {source.crop.prefix}",
+            None,
+            f"the sidecar's prefix (of a pipeline: --output-prefix), or --main-prefix {source.main.prefix} alone",
+        )
+
+
 def _of_pipeline(pipeline: Pipeline, options: Mapping[str, Any]) -> OverlaySource:
     if options["main_prefix"]:
         raise UsageError("--main-prefix is for a prefix; a pipeline names its main dataset", "sidecar overlay PIPELINE")

@@ -17,7 +17,7 @@ from sidecar_cli.output import Block, Facts, Table
 from sidecar_cli.overlay_page import PAGE_FORMAT, write_page
 from sidecar_cli.overlay_places import RowPlace, choose_rows, find_rows, parse_rows
 from sidecar_cli.overlay_rows import OverlayPicture, OverlayRow, iter_overlays
-from sidecar_cli.overlay_sources import OverlaySource, find_source
+from sidecar_cli.overlay_sources import OverlaySource, find_source, require_shards
 from sidecar_cli.overlay_strips import refuse_full_folder, write_strips
 from sidecar_cli.report.shown_text import shown
 
@@ -42,6 +42,7 @@ def make_overlay(what: str | None, options: Mapping[str, Any]) -> dict[str, Any]
             raise UsageError(f"--{name.replace('_', '-')} {options[name]}: must be at least {least}")
     source = find_source(what, options)
     target = _target(options["out"], source)
+    require_shards(source)
     places = _places(source, options)
     told: list[dict[str, Any]] = []
     pool = IsolationOptions() if options["workers"] is None else IsolationOptions(workers=options["workers"])
