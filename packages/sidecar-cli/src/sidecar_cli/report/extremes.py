@@ -37,7 +37,7 @@ class Extremes:
         if not pa.types.is_integer(values.type):
             values = values.cast(pa.float64())
             usable = pc.and_kleene(usable, pc.is_finite(values))
-        rows = pc.indices_nonzero(pc.fill_null(usable, value=False))
+        rows = pc.indices_nonzero(pc.fill_null(usable, fill_value=False))
         if len(rows) == 0:
             return
         table = pa.table({"value": values.take(rows), "row": rows})
@@ -68,7 +68,9 @@ class Extremes:
 
     def _cut(self, order: str) -> None:
         kept = self._ends[order]
-        kept.sort(key=lambda item: item[0], reverse=order == "descending")  # stable: the first of equal ones stays first
+        kept.sort(
+            key=lambda item: item[0], reverse=order == "descending"
+        )  # stable: the first of equal ones stays first
         del kept[self._keep :]
 
 

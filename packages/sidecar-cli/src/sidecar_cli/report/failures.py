@@ -78,7 +78,7 @@ class Failures:
         any_invalid = pa.repeat(pa.scalar(value=False), batch.num_rows)
         for column in columns:
             reasons = _leaf(batch, column.reason)
-            invalid = pc.fill_null(pc.not_equal(reasons, _OK), value=False)
+            invalid = pc.fill_null(pc.not_equal(reasons, _OK), fill_value=False)
             rows = pc.indices_nonzero(invalid).to_pylist()
             if not rows:
                 continue
@@ -92,9 +92,7 @@ class Failures:
                 kept = self.examples.setdefault(group, [])
                 if len(kept) < self.keep:
                     detail = shown(value_at(details, row)) if details is not None and details[row].is_valid else ""
-                    kept.append(
-                        NotedRow(RowPlace(place.shard, place.row + row), shown(value_at(keys, row)), detail)
-                    )
+                    kept.append(NotedRow(RowPlace(place.shard, place.row + row), shown(value_at(keys, row)), detail))
             self._count_filters(batch, column, pa.array(rows, pa.int64()))
         self.rows += int(pc.sum(any_invalid).as_py() or 0)
 

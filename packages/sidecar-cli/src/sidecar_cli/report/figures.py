@@ -189,10 +189,10 @@ class Picture:
     Attributes:
         content: encoded bytes, or None.
         mime: their type.
-        width: px.
-        height: px.
-        note: why there is no picture, or what is wrong with it; empty for a whole one.
-        boxes: what the boxes on it are called, for a picture with boxes.
+        width: of the small picture, px.
+        height: likewise.
+        note: why there is no picture; empty when there is one.
+        size: of the picture itself, in words.
     """
 
     content: bytes | None
@@ -200,7 +200,7 @@ class Picture:
     width: int = 0
     height: int = 0
     note: str = ""
-    boxes: str = ""
+    size: str = ""
 
 
 @dataclass(frozen=True)
@@ -210,12 +210,12 @@ class OverlayRow:
     Attributes:
         key: the row's key as shown.
         place: where it is.
-        panels: each picture's headline and the picture.
+        panels: each picture's headline, the picture, and what is said of its boxes.
     """
 
     key: str
     place: RowPlace
-    panels: tuple[tuple[str, Picture], ...]
+    panels: tuple[tuple[str, Picture, str], ...]
 
 
 @dataclass(frozen=True)

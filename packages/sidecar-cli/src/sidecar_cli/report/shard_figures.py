@@ -17,10 +17,9 @@ from sidecar_core.types import null_rows
 from sidecar_cli.report.extremes import Extremes
 from sidecar_cli.report.failures import Failures, find_reason_columns
 from sidecar_cli.report.figures import RowPlace
+from sidecar_cli.report.leaf_figures import LeafFigures
 from sidecar_cli.report.leaves import Leaf, is_bytes, split_leaves
-from sidecar_cli.report.number_sketch import NumberSketch
 from sidecar_cli.report.shown_text import shown
-from sidecar_cli.report.value_counts import TimeRange, ValueCounts
 
 MAX_LEAVES = 400
 
@@ -38,24 +37,6 @@ class Keep:
     key_column: str | None
     extremes: int
     examples: int
-
-
-@dataclass
-class LeafFigures:
-    """Figures of one leaf; which of them are filled depends on its kind."""
-
-    leaf: Leaf
-    numbers: NumberSketch = field(default_factory=NumberSketch)
-    values: ValueCounts = field(default_factory=ValueCounts)
-    times: TimeRange = field(default_factory=TimeRange)
-    extremes: Extremes = field(default_factory=lambda: Extremes(0))
-
-    def merge(self, other: LeafFigures) -> None:
-        """Adds the figures of a shard that comes later."""
-        self.numbers.merge(other.numbers)
-        self.values.merge(other.values)
-        self.times.merge(other.times)
-        self.extremes.merge(other.extremes)
 
 
 @dataclass
@@ -142,6 +123,8 @@ class _ShardReader:
         for column in self._statistics:
             self._figures.columns[column.name] = _null_statistics(self._file, column)
         self._figures.rows = self._file.metadata.num_rows
+        schema = pa.schema([self._file.schema_arrow.field(name) for name in self._names])
+        self._add(pa.RecordBatch.from_pylist([], schema), 0)  # a shard without rows has columns too
         row = 0
         for group in range(self._file.metadata.num_row_groups):
             for batch in read_row_group(self._file, group, self._names):
@@ -150,10 +133,8 @@ class _ShardReader:
 
     def _add(self, batch: pa.RecordBatch, first_row: int) -> None:
         key_column = self._keep.key_column
-        if key_column in batch.schema.names:
-            keys = batch.column(key_column)
-        else:
-            keys = pa.nulls(batch.num_rows, pa.string())
+        has_key = key_column in batch.schema.names
+        keys = batch.column(key_column) if has_key else pa.nulls(batch.num_rows, pa.string())
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
             self._add_column(name, array, keys, first_row)
         self._figures.failures.add(batch, self._reasons, keys, RowPlace(self._rel_path, first_row))
@@ -165,7 +146,7 @@ class _ShardReader:
         odd: pa.Array | None = None
         for leaf, values in split_leaves(name, array):
             if pa.types.is_floating(values.type):
-                found = pc.fill_null(pc.invert(pc.is_finite(values)), value=False)
+                found = pc.fill_null(pc.invert(pc.is_finite(values)), fill_value=False)
                 odd = found if odd is None else pc.or_(odd, found)
             if name != self._keep.key_column:
                 self._add_leaf(leaf, values, keys, first_row)
@@ -175,7 +156,7 @@ class _ShardReader:
         leaves = self._figures.leaves
         if leaf.path not in leaves:
             if len(leaves) >= MAX_LEAVES:
-                self._figures.left_out += 1 if first_row == 0 else 0
+                self._figures.left_out += 1 if len(values) == 0 else 0
                 return
             leaves[leaf.path] = LeafFigures(leaf, extremes=Extremes(self._keep.extremes))
         figures = leaves[leaf.path]
