@@ -74,9 +74,19 @@ def build_index(source: Source, spec: IndexSpec, folder: Path, options: BuildOpt
     schema = read_first_file(source).schema
     values = value_schema(schema, spec)
     rows = SourceRows(source, spec, schema, values)
-    sorter = HashSorter(folder, sort_rows=options.sort_rows)
+    with HashSorter(folder, sort_rows=options.sort_rows) as sorter:
+        _read_rows(rows, folder, sorter, options)
+        duplicates = DuplicateKeys(RowFile(folder / ROWS_FILE), spec.duplicates)
+        num_keys = sorter.finish(duplicates.keep)
+    if duplicates.found is not None:
+        raise _duplicate_error(source, spec, schema, rows, duplicates)
+    write_description(folder, schema.field(spec.key_column), values, num_keys)
+
+
+def _read_rows(rows: SourceRows, folder: Path, sorter: HashSorter, options: BuildOptions) -> None:
+    """Writes the rows, and gives the sorter the hashes of their keys."""
+    first_row = 0
     with RowFileWriter(folder / ROWS_FILE, rows.stored_schema(_PLAIN_KEY), batch_bytes=options.batch_bytes) as writer:
-        first_row = 0
         for columns in rows.batches():
             keys = columns[0]
             present = np.arange(first_row, first_row + len(keys))
@@ -87,11 +97,6 @@ def build_index(source: Source, spec: IndexSpec, folder: Path, options: BuildOpt
             sorter.add(hashes, present)
             writer.write(columns)
             first_row += len(keys)
-    duplicates = DuplicateKeys(RowFile(folder / ROWS_FILE), spec.duplicates)
-    num_keys = sorter.finish(duplicates.keep)
-    if duplicates.found is not None:
-        raise _duplicate_error(source, spec, schema, rows, duplicates)
-    write_description(folder, schema.field(spec.key_column), values, num_keys)
 
 
 def _duplicate_error(

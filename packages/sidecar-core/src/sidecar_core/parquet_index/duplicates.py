@@ -41,7 +41,7 @@ class DuplicateKeys:
         alike = hashes[1:] == hashes[:-1]
         if self.found is not None or not alike.any():
             return None
-        members = np.flatnonzero(np.append(alike, False) | np.insert(alike, 0, False))
+        members = np.flatnonzero(_in_runs(alike))
         runs = np.cumsum(np.insert(~alike, 0, False))[members]
         kept = np.ones(len(rows), np.bool_)
         while len(members):
@@ -53,8 +53,9 @@ class DuplicateKeys:
             same[heads] = True  # NaN does not equal itself
             self._drop(members, head_of, same, rows, kept)
             members, runs = members[~same], runs[~same]
-            again = np.append(runs[1:] == runs[:-1], False) | np.append(False, runs[1:] == runs[:-1])
-            members, runs = members[again], runs[again]  # a run of one is another key that shares the hash
+            if len(members):
+                again = _in_runs(runs[1:] == runs[:-1])
+                members, runs = members[again], runs[again]  # a run of one is another key that shares the hash
         return kept
 
     def _drop(
@@ -86,3 +87,8 @@ class DuplicateKeys:
             equal = _compute.equal(self._file.keys(some[block]), self._file.keys(others[block]))
             same[block] = equal.to_numpy(zero_copy_only=False)
         return same
+
+
+def _in_runs(same_as_next: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Returns which elements equal the one before or after them."""
+    return np.append(same_as_next, False) | np.insert(same_as_next, 0, False)

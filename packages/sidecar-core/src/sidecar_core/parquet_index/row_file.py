@@ -137,7 +137,7 @@ class RowFile:
 
     def _take(self, rows: NDArray[np.int64], columns: tuple[int, ...]) -> pa.RecordBatch:
         batches = self._columns(columns)
-        if len(batches) == 1:
+        if len(batches) == 1 or not len(rows):
             return _take(batches[0], rows)
         numbers = np.searchsorted(self._starts, rows, "right") - 1  # -1 for a row of nulls: any batch can give that
         touched = np.unique(numbers)

@@ -7,7 +7,7 @@ so that a lookup reads few pages.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,9 @@ _MOST_PARTS = 2**9  # files that are open at a time
 
 
 class HashSorter:
-    """Takes hashes in the order of their rows, and writes them sorted. Spills to disk; memory follows `sort_rows`.
+    """Takes hashes in the order of their rows, and writes them sorted; use it in a `with` block.
+
+    It spills to disk; memory follows `sort_rows`.
 
     Args:
         folder: where the files go, and temporary ones until then.
@@ -44,6 +46,12 @@ class HashSorter:
         self._spill = folder / "unsorted"
         self._file = self._spill.open("xb")
         self._count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._file.close()
 
     def add(self, hashes: Words, rows: Rows) -> None:
         """Adds keys with their rows, which rise."""
@@ -171,7 +179,7 @@ def _sorted_pairs(pairs: NDArray[np.uint64], common_bits: int) -> tuple[Words, R
     count = len(pairs)
     position_bits = max(count - 1, 1).bit_length()
     mask = np.uint64((1 << position_bits) - 1)
-    packed = np.ascontiguousarray(pairs[:, 0])
+    packed = pairs[:, 0].copy()
     packed <<= np.uint64(common_bits)
     packed &= ~mask
     packed |= np.arange(count, dtype=np.uint64)
