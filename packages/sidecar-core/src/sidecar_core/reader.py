@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sidecar_core.storage import ObjectInfo, Storage
 
 _NAMED_SHARDS = 5
+_KEY_FIX = "key_column='…', or --key-column …"
 
 
 def open_aligned(  # noqa: PLR0913 - options of one reading, each by its name
@@ -54,7 +55,8 @@ def open_aligned(  # noqa: PLR0913 - options of one reading, each by its name
         columns: what to read, in this order. A name that several have is read from the first one: the main dataset,
             then the sidecars as they are listed. Default: every column but pictures, that is binary columns and
             structs with a binary field `bytes`.
-        key_column: default that of the dataset, or else the first column of whichever of them sidecar wrote.
+        key_column: default that of the dataset, or else the first column of whichever of them sidecar wrote; not needed
+            without sidecars.
         storage: how to reach the prefixes that are not given as datasets.
         subprefix: only shards whose path begins with it. Types are those of the first of them.
         shards: only these paths below the main prefix, or a slice of all, such as `slice(rank, None, world)`; types
@@ -79,14 +81,14 @@ class AlignedDatasets:
     """A main dataset and its sidecars, listed, with their columns; made by `open`, read any number of times.
 
     Attributes:
-        key_column: the column that all have.
+        key_column: the column that all have; None when nothing says which it is, and there are no sidecars.
         schema: every column, of the first source that has it: the main dataset, then the sidecars in order.
         shards: the main dataset's shards, in order.
         sources: the main dataset, then the sidecars, each with the columns of which it is the first source.
         lacking: per source, the shards that it lacks.
     """
 
-    key_column: str
+    key_column: str | None
     schema: pa.Schema
     shards: tuple[str, ...]
     sources: tuple[AlignedSource, ...]
@@ -119,7 +121,7 @@ class AlignedDatasets:
             infos = each.list_shards(subprefix, missing_ok=missing == "null")
             lacks = frozenset(paths).difference(info.rel_path for info in infos)
             if lacks and missing == "error":
-                raise _lacks_shards(each, sorted(lacks), len(paths))
+                raise _lacks_shards(each, sorted(lacks), len(paths), storages[0].prefix)
             lacking.append(lacks)
             listed.append((each, infos))
             schemas.append(first_readable_schema(each, infos, setting="sidecars") if infos else pa.schema([]))
@@ -127,9 +129,9 @@ class AlignedDatasets:
         sources: list[AlignedSource] = []
         fields: dict[str, pa.Field] = {}
         for each, found in zip(storages, schemas, strict=True):
-            if key not in found.names and found.names:
+            if key is not None and key not in found.names and found.names:
                 message = f"{each.prefix}: no key column {key!r}{did_you_mean(key, found.names)}"
-                raise UsageError(message, "columns " + ", ".join(found.names), "key_column=…")
+                raise UsageError(message, "columns " + ", ".join(found.names), _KEY_FIX)
             own = [
                 pa.field(name, plain_type(found.field(name).type))
                 for name in found.names
@@ -191,7 +193,7 @@ class AlignedDatasets:
         ]
         for rel_path in shards:
             absent = [rel_path in lacks for lacks in self.lacking]
-            with AlignedShard.open(rel_path, self.key_column, sources, absent=absent) as shard:
+            with AlignedShard.open(rel_path, self.key_column or "", sources, absent=absent) as shard:
                 if rel_path not in self._proven:
                     shard.prove()
                     self._proven.add(rel_path)
@@ -208,7 +210,7 @@ def _storage_of(
 
 def _key_column(
     given: Sequence[str | Path | Dataset], listed: Sequence[tuple[Storage, Sequence[ObjectInfo]]], main: pa.Schema
-) -> str:
+) -> str | None:
     """Returns the key column that a dataset names, or that is the first in a file that sidecar wrote."""
     for each in given:
         if isinstance(each, Dataset):
@@ -219,11 +221,13 @@ def _key_column(
                 if b"sidecar.key_digest" in (file.metadata.metadata or {}):
                     return file.schema_arrow.names[0]
                 break
+    if len(given) == 1:
+        return None
     message = f"nothing says which column is the key: {given[0]} is a prefix, and sidecar wrote none of the files"
-    raise UsageError(message, "a column of " + ", ".join(main.names), "key_column=…")
+    raise UsageError(message, "a column of " + ", ".join(main.names), _KEY_FIX)
 
 
-def _lacks_shards(storage: Storage, lacks: Sequence[str], total: int) -> ShardError:
+def _lacks_shards(storage: Storage, lacks: Sequence[str], total: int, main_prefix: str) -> ShardError:
     named = ", ".join(lacks[:_NAMED_SHARDS]) + (", …" if len(lacks) > _NAMED_SHARDS else "")
-    message = f"{storage.prefix} lacks {len(lacks)} of {total} shards of the main dataset: {named}"
-    return ShardError(message, None, "make them, or say missing='null' for nulls in their place")
+    message = f"{storage.prefix} lacks {len(lacks)} of {total} shards of {main_prefix}: {named}"
+    return ShardError(message, None, "make them, or take nulls in their place: missing='null', or --missing null")
