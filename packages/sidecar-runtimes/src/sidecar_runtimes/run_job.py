@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sidecar_runtimes.prefixes import OutputPrefix
     from sidecar_runtimes.progress import RunObserver
-    from sidecar_runtimes.text_view import Block
+    from sidecar_runtimes.text_view import Show
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Program:
 
     name: str
     arguments: Sequence[str]
-    show: Callable[[object, Sequence[Block]], None]
+    show: Show
     open_progress: Callable[[], RunObserver]
 
 

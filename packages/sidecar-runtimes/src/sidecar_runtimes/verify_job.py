@@ -1,32 +1,54 @@
-"""What `sidecar verify` verifies, and how it words the findings."""
+"""What `verify` verifies: the outputs of a pipeline, or an output whose pipeline is not at hand."""
 
 from __future__ import annotations
 
 import json
 import logging
 import shlex
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sidecar_core.dataset import StorageOptions
 from sidecar_core.errors import UsageError
+from sidecar_core.overrides import parse_overrides
 from sidecar_core.pipeline import load_pipeline
 from sidecar_core.plan import plan_run
 from sidecar_core.storage import RUN_FOLDER, normalise_prefix, open_storage
+
+from sidecar_runtimes.content_checks import planned_checks
 from sidecar_runtimes.options import KEY_COLUMN, parse_named_prefixes
 from sidecar_runtimes.prefixes import latest_new_prefix, resolve_outputs
 from sidecar_runtimes.verify import VerifyReport, verify_dataset
-
-from sidecar_cli.output import Block, Facts, Table
+from sidecar_runtimes.verify_words import describe_verify, verify_view
 
 if TYPE_CHECKING:
-    from sidecar_core.storage import Storage
-    from sidecar_resize.verify import VerifyResizedReport
+    from collections.abc import Mapping
 
-_PROBLEMS_SHOWN = 50
+    from sidecar_core.storage import Storage
+
+    from sidecar_runtimes.text_view import Show
+
 _logger = logging.getLogger("sidecar")
+
+
+def verify_job(what: str, options: Mapping[str, Any], show: Show) -> bool:
+    """Verifies the outputs of a pipeline YAML, or the output at a prefix; returns whether nothing is wrong.
+
+    Args:
+        what: the pipeline's file, which ends with .yaml or .yml, or a prefix.
+        options: those of `VERIFY_OPTIONS`, by parameter name.
+        show: takes the findings, as JSON values and as people read them.
+    """
+    if options["sample"] < 1:
+        raise UsageError(f"--sample {options['sample']}: must be at least 1", fix="--all for every shard")
+    if what.endswith((".yaml", ".yml")):
+        reports = verify_pipeline(Path(what), options)
+    else:
+        reports = {"output": verify_prefix(what, options)}
+    ok = all(report.ok for report in reports.values())
+    data = {"ok": ok, "outputs": {name: describe_verify(report) for name, report in reports.items()}}
+    show(data, [block for report in reports.values() for block in verify_view(report, sampled=not options["all"])])
+    return ok
 
 
 def verify_pipeline(path: Path, options: Mapping[str, Any]) -> dict[str, VerifyReport]:
@@ -34,12 +56,12 @@ def verify_pipeline(path: Path, options: Mapping[str, Any]) -> dict[str, VerifyR
 
     Args:
         path: the pipeline YAML.
-        options: output_prefix, output, input_subprefix, sample, all, seed.
+        options: set, output_prefix, output, input_subprefix, sample, all, seed.
 
     Returns:
         The report of each output, by name.
     """
-    pipeline = load_pipeline(path)
+    pipeline = load_pipeline(path, overrides=parse_overrides(options["set"]))
     given = parse_named_prefixes("--output", options["output"])
     choices = resolve_outputs(pipeline, options["output_prefix"], given)
     # a verifier looks at what is there: without a flag that is the prefix in the YAML, never a new one
@@ -55,6 +77,7 @@ def verify_pipeline(path: Path, options: Mapping[str, Any]) -> dict[str, VerifyR
             open_storage(output.prefix, pipeline.dataset.storage),
             key_column=plan.key_column,
             expected_schema=output.schema,
+            checks=planned_checks(plan, output),
             **_sample(options),
         )
         for output in plan.outputs
@@ -83,8 +106,8 @@ def verify_prefix(prefix: str, options: Mapping[str, Any]) -> VerifyReport:
     Raises:
         UsageError: neither the command line nor a run's manifest names the main dataset.
     """
-    if options["output_prefix"] or options["output"]:
-        raise UsageError("--output-prefix and --output are for a pipeline YAML", "sidecar verify PREFIX")
+    if options["output_prefix"] or options["output"] or options["set"]:
+        raise UsageError("--output-prefix, --output and --set are for a pipeline YAML", "verify PREFIX")
     output = open_storage(normalise_prefix(prefix), StorageOptions())
     main_prefix, key_column = options["main_prefix"], options["key_column"]
     storage = StorageOptions()
@@ -115,40 +138,6 @@ def last_run_dataset(output: Storage) -> dict[str, Any] | None:
         return None
     dataset = json.loads(output.read_bytes(runs[-1])).get("dataset")
     return dataset if isinstance(dataset, dict) and dataset.get("main_prefix") else None
-
-
-def describe_verify(report: VerifyReport) -> dict[str, Any]:
-    """Returns the findings as JSON values."""
-    return {"ok": report.ok, **asdict(report)}
-
-
-def verify_view(report: VerifyReport, *, sampled: bool) -> list[Block]:
-    """Returns the findings for people; the last line says whether all is well."""
-    view: list[Block] = [
-        Facts(
-            [
-                ("main dataset", f"{report.main_prefix}  ({report.main_shards:,} shards, {report.main_bytes:,} bytes)"),
-                ("output", f"{report.output_prefix}  ({report.output_shards:,} shards, {report.output_bytes:,} bytes)"),
-                ("checked", f"{report.checked_shards:,} shards, {report.rows:,} rows"),
-            ]
-        )
-    ]
-    if report.columns:
-        rows = [
-            (name, stats.rows, f"{stats.populated_fraction:6.1%}", stats.null, stats.nan)
-            for name, stats in report.columns.items()
-        ]
-        view.append(Table(("column", "rows", "populated", "null", "NaN"), rows))
-    return [*view, *verdict(report, sampled=sampled)]
-
-
-def verdict(report: VerifyReport | VerifyResizedReport, *, sampled: bool) -> list[Block]:
-    """Returns what every verifier ends with: that all is well, or a table of what is wrong."""
-    if report.ok:
-        return [f"All {report.checked_shards:,} {'sampled ' if sampled else ''}shards aligned"]
-    problems = [(problem.kind, problem.message) for problem in report.problems[:_PROBLEMS_SHOWN]]
-    left = len(report.problems) - len(problems)
-    return [Table(("problem", "what is wrong"), problems), *([f"and {left:,} more"] if left else [])]
 
 
 def _sample(options: Mapping[str, Any]) -> dict[str, Any]:
