@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from sidecar_core.dataset import Dataset
     from sidecar_core.isolation import IsolationPool
+    from sidecar_core.output_checks import OutputCheck
     from sidecar_core.side_inputs import SiblingSpec, SideInputSpec
     from sidecar_core.storage import Storage
 
@@ -195,6 +196,21 @@ class BaseOp:
             RefusedError: it may not; says what to run first.
         """
         del dataset, open_storage
+        return ()
+
+    def output_checks(self, dataset: Dataset) -> Sequence[OutputCheck]:
+        """Returns what `verify` can hold the columns to that it makes, beyond nulls and types."""
+        del dataset
+        return ()
+
+    @classmethod
+    def recognise_output(cls, schema: pa.Schema) -> Sequence[OutputCheck]:
+        """Returns the checks for columns that an op of this type seems to have made, in an output without its pipeline.
+
+        Args:
+            schema: the output's. A column that a check names and that is not there is a fault of the output.
+        """
+        del schema
         return ()
 
     def apply(self, table: pa.Table, ctx: OpContext) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,14 +15,18 @@ from sidecar_core.errors import AlignmentError, ShardError, StorageError
 from sidecar_core.proof import choose_shards, compare_listings, proven_shard, write_receipt
 from sidecar_core.types import null_rows
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from sidecar_runtimes.content_checks import ContentChecks
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sidecar_core.output_checks import OutputCheck
     from sidecar_core.proof import Listings
     from sidecar_core.storage import Storage
 
 _PARALLEL_SHARDS = 50
 _READ_ROWS = 16_384
+_CONTENT_ROWS = 2000
 _READ_BINARY_ROWS = 64  # of a column that may hold pictures, in each of the parallel shards
 
 
@@ -31,7 +36,7 @@ class ShardProblem:
 
     Attributes:
         rel_path: the shard.
-        kind: `missing`, `surplus`, `misaligned`, `unreadable`, `schema` or `nan`.
+        kind: `missing`, `surplus`, `misaligned`, `unreadable`, `schema`, `nan` or `content`.
         message: one sentence of fact.
     """
 
@@ -81,6 +86,7 @@ class VerifyReport:
         columns: what each column of the output holds.
         problems: what is wrong, in the order of shards.
         seed: the seed of the sample.
+        content: by what was checked in the values of columns, the rows that were looked at.
     """
 
     main_prefix: str
@@ -95,6 +101,7 @@ class VerifyReport:
     columns: dict[str, ColumnStats] = field(default_factory=dict)
     problems: tuple[ShardProblem, ...] = ()
     seed: int = 0
+    content: dict[str, int] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -113,6 +120,7 @@ class _ShardFindings:
     columns: dict[str, ColumnStats] = field(default_factory=dict)
     problems: tuple[ShardProblem, ...] = ()
     schema: pa.Schema | None = None
+    content: dict[str, int] = field(default_factory=dict)
 
 
 def verify_dataset(
@@ -124,6 +132,7 @@ def verify_dataset(
     sample: int | None = 50,
     seed: int = 0,
     subprefix: str = "",
+    checks: Sequence[OutputCheck] | None = None,
 ) -> VerifyReport:
     """Verifies an output against its main dataset and leaves a receipt in its run folder, unless a run is writing.
 
@@ -135,19 +144,24 @@ def verify_dataset(
         sample: how many shards to prove, or None for all.
         seed: of the sample.
         subprefix: only shards below it.
+        checks: what ops hold their columns to; default what installed ops recognise in the output's columns.
+            Unless all shards are proven, 2,000 rows of each are looked at.
 
     Raises:
         UsageError: the main dataset has no shards.
     """
     listings = compare_listings(main, output, subprefix=subprefix)
     chosen = choose_shards(listings.shared, sample, seed=seed)
-    check = partial(_check_shard, main, output, key_column)
+    content = ContentChecks(checks, rows=None if sample is None else _CONTENT_ROWS)
+    check = partial(_check_shard, main, output, key_column, content)
     with ThreadPoolExecutor(_PARALLEL_SHARDS, thread_name_prefix="sidecar-verify") as readers:
         findings = dict(zip(chosen, readers.map(check, chosen), strict=True))
     problems = [*_listing_problems(listings)]
     columns: dict[str, ColumnStats] = {}
+    looked_at: Counter[str] = Counter()
     schema = expected_schema
     for rel_path, found in findings.items():
+        looked_at.update(found.content)
         problems.extend(found.problems)
         for name, stats in found.columns.items():
             columns.setdefault(name, ColumnStats()).add(stats)
@@ -172,22 +186,27 @@ def verify_dataset(
         columns=columns,
         problems=tuple(problems),
         seed=seed,
+        content=dict(looked_at),
     )
     write_receipt(output, "verify", report, listings, problems=[problem.message for problem in report.problems])
     return report
 
 
-def _check_shard(main: Storage, output: Storage, key_column: str, rel_path: str) -> _ShardFindings:
+def _check_shard(
+    main: Storage, output: Storage, key_column: str, content: ContentChecks, rel_path: str
+) -> _ShardFindings:
     try:
         with proven_shard(main, output, rel_path, key_column) as file:
             rows = file.metadata.num_rows
             schema = file.schema_arrow.remove_metadata()
             columns = {field.name: _column_stats(file, field) for field in schema if field.name != key_column}
+            findings = content.run(file)
     except AlignmentError as error:
         return _ShardFindings(problems=(ShardProblem(rel_path, "misaligned", error.message),))
     except (ShardError, StorageError, OSError, pa.ArrowInvalid) as error:
         return _ShardFindings(problems=(ShardProblem(rel_path, "unreadable", str(error)),))
-    return _ShardFindings(rows=rows, columns=columns, schema=schema)
+    problems = tuple(ShardProblem(rel_path, each.kind, f"{rel_path}{each.message}") for each in findings.problems)
+    return _ShardFindings(rows, columns, problems, schema, findings.rows)
 
 
 def _column_stats(file: pq.ParquetFile, column: pa.Field) -> ColumnStats:

@@ -84,6 +84,7 @@ def verify_view(report: VerifyReport, *, sampled: bool) -> list[Block]:
                 ("main dataset", f"{report.main_prefix}  ({report.main_shards:,} shards, {report.main_bytes:,} bytes)"),
                 ("output", f"{report.output_prefix}  ({report.output_shards:,} shards, {report.output_bytes:,} bytes)"),
                 ("checked", f"{report.checked_shards:,} shards, {report.rows:,} rows"),
+                *((name, f"{rows:,} rows") for name, rows in report.content.items()),
             ]
         )
     ]

@@ -17,6 +17,7 @@ from sidecar_core.side_inputs import SiblingSpec
 from sidecar_resize.audit import default_audit_prefix
 from sidecar_resize.box_geometry import DEFAULT_MIN_VISIBLE
 from sidecar_resize.boxes import DEFAULT_BBOX_KEYS
+from sidecar_resize.crop_checks import crop_check, recognise_crop
 from sidecar_resize.crop_gate import why_unproven
 from sidecar_resize.crop_meta import META_COLUMN, meta_column, meta_type
 from sidecar_resize.cropped_columns import crop_column_type, crop_descriptions
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from sidecar_core.dataset import Dataset
     from sidecar_core.op import OpContext, PlanContext
+    from sidecar_core.output_checks import OutputCheck
     from sidecar_core.storage import Storage
 
 Side = Annotated[int, Field(ge=32, le=16_383)]
@@ -174,6 +176,14 @@ class CropStructuredDescription(BaseOp):
         for side in sides:
             words += ["--target", f"{side}={self.params.resized[side]}"]
         return f"{shlex.join(words)} --all"
+
+    def output_checks(self, dataset: Dataset) -> Sequence[OutputCheck]:
+        params = self.params
+        return [crop_check({side: params.crop_column(side) for side in params.sides}, params.bbox_keys)]
+
+    @classmethod
+    def recognise_output(cls, schema: pa.Schema) -> Sequence[OutputCheck]:
+        return recognise_crop(schema)
 
     def apply(self, table: pa.Table, ctx: OpContext) -> pa.Table:
         params = self.params

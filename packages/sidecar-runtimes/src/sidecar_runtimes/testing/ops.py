@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 from sidecar_core.errors import RefusedError, StorageError
 from sidecar_core.op import BaseOp, OpContext, OpParams, set_columns
+from sidecar_core.output_checks import OutputCheck
 from sidecar_core.registry import register_op
 from sidecar_core.side_inputs import SideInputSpec, register_side_input_loader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sidecar_core.dataset import Dataset
     from sidecar_core.storage import Storage
@@ -169,3 +170,19 @@ class AskFirst(_OneColumn):
     def value(self, ctx: OpContext) -> int:
         """Returns 1."""
         return 1
+
+    def output_checks(self, dataset: Dataset) -> Sequence[OutputCheck]:
+        """Returns a check that every value is 1."""
+        return [OutputCheck("ones", (self.column,), self._not_one)]
+
+    @classmethod
+    def recognise_output(cls, schema: pa.Schema) -> Sequence[OutputCheck]:
+        """Returns the same check, for an output with the column, or with its companion `asked_too`."""
+        names = {cls.column, "asked_too"}
+        return [OutputCheck("ones", (cls.column,), cls._not_one)] if names & set(schema.names) else []
+
+    @classmethod
+    def _not_one(cls, table: pa.Table) -> Iterator[tuple[int, str]]:
+        for row, value in enumerate(table.column(cls.column).to_pylist()):
+            if value != 1:
+                yield row, f"asked is {value}"
