@@ -107,7 +107,25 @@ COMMANDS: tuple[Command, ...] = (
         ("sidecar verify-resized --main-prefix s3://b/getty_parquet/ --target 512=s3://b/0_262mp/getty/",),
     ),
     Command(
+        "report",
+        "report",
+        "report",
+        _PROVE,
+        ("sidecar report s3://b/getty_sidecar/ --open", "sidecar report out/ -o report.html --sample-shards 100"),
+    ),
+    Command(
         "status", "status", "status", _PROVE, ("sidecar status s3://b/getty_sidecar/", "sidecar status out/ --json")
+    ),
+    Command(
+        "inspect",
+        "inspect",
+        "inspect",
+        _PROVE,
+        (
+            "sidecar inspect s3://b/getty_sidecar/",
+            "sidecar inspect out/ --sql 'select filter_status.status, count(*) from data group by 1'",
+            "sidecar inspect out/ --main data/getty/ --sql 'select caption, filter_luma.mean from data limit 9'",
+        ),
     ),
     Command(
         "overlay",

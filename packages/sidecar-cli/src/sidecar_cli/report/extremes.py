@@ -55,7 +55,7 @@ class Extremes:
     def merge(self, other: Extremes) -> None:
         """Adds what another one kept, of shards that come later."""
         for order, kept in self._ends.items():
-            kept += other._ends[order]
+            kept.extend(other._ends[order])
             self._cut(order)
 
     def lowest(self) -> tuple[NotedRow, ...]:

@@ -320,3 +320,8 @@ class ReportData:
     def sampled(self) -> bool:
         """Whether some shards were left out."""
         return self.shards_read < self.shards - len(self.unreadable)
+
+    @property
+    def is_output(self) -> bool:
+        """Whether sidecar made it, so that it is no main dataset: runs or footers tell."""
+        return bool(self.fingerprints) or self.status.runs_in_all > 0

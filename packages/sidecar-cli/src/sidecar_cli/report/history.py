@@ -15,6 +15,7 @@ from sidecar_core.storage import RUN_FOLDER, ObjectInfo, Storage
 
 from sidecar_cli.report.figures import Verdict
 from sidecar_cli.report.shown_text import shown
+from sidecar_cli.report.words import moment
 
 _TEXT_CHARACTERS = 20_000
 _VERIFIERS = ("verify-resized", "verify")
@@ -57,14 +58,15 @@ def read_verdict(output: Storage, shards: Sequence[ObjectInfo]) -> Verdict:
     if not receipts:
         return Verdict("none", "No verifier has looked at it.")
     receipt = max(receipts, key=lambda each: (each.covers(shards), each.written))
-    looked_at = "all" if receipt.all_shards else f"{receipt.checked_shards:,} sampled"
-    by = f"sidecar {shown(receipt.verifier)} of {looked_at} shards at {shown(receipt.written)}"
+    looked_at = "all" if receipt.all_shards else f"{receipt.checked_shards:,} of the"
+    by = f"“sidecar {shown(receipt.verifier)}” on {moment(shown(receipt.written))}"
+    what = f"{looked_at} {receipt.shards:,} shards, {receipt.rows:,} rows"
     if not receipt.covers(shards):
-        return Verdict("stale", f"The shards changed since {by}.")
+        return Verdict("stale", f"The shards changed since they were looked at by {by}.")
     if not receipt.passed:
         problems = tuple(shown(problem, limit=600) for problem in receipt.problems)
-        return Verdict("failed", f"It did not pass {by}.", problems)
-    return Verdict("passed", f"It passed {by}: {receipt.rows:,} rows.")
+        return Verdict("failed", f"Not verified: {by} found problems in {what}.", problems)
+    return Verdict("passed", f"Verified by {by}: {what}.")
 
 
 def main_prefix_of(footers: Mapping[str, FooterInfo | None]) -> str | None:

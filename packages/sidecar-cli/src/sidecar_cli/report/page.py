@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -10,7 +12,7 @@ from importlib.resources import files
 from itertools import groupby
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from sidecar_cli.report import charts, words
 from sidecar_cli.report.extremes import number_text
@@ -40,6 +42,8 @@ def render_page(data: ReportData) -> Iterator[str]:
         "bytes": words.byte_size,
         "duration": words.duration,
         "moment": words.moment,
+        "below": lambda path, column: path.removeprefix(f"{column}."),
+        "breakable": _breakable,
     }
     style, script = (_own_text(name) for name in ("report.css", "report.js"))
     template = environment.get_template("report.html.jinja")
@@ -54,6 +58,7 @@ def render_page(data: ReportData) -> Iterator[str]:
         pictures=_PagePictures(data),
         measure_groups=[(name, list(group)) for name, group in groupby(data.measures, key=_column)],
         reason_groups=_reason_groups(data),
+        failed_filters=_by_filter(data),
         failed_shards=_failed_shards(data),
         value_groups=[(name, list(group)) for name, group in groupby(data.values, key=lambda each: each.column)],
     )
@@ -92,6 +97,16 @@ def _reason_groups(data: ReportData) -> list[tuple[list[str], Mapping[str, int]]
     return groups
 
 
+def _by_filter(data: ReportData) -> tuple[list[str], dict[str, dict[str, int]]]:
+    """Returns the reasons for which filters failed, most rows first, and rows by filter and reason."""
+    reasons: Counter[str] = Counter()
+    filters: dict[str, dict[str, int]] = {}
+    for name, reason, rows in data.failed_filters:
+        reasons[reason] += rows
+        filters.setdefault(name, {})[reason] = rows
+    return [reason for reason, _ in reasons.most_common()], dict(sorted(filters.items()))
+
+
 def _failed_shards(data: ReportData) -> list[dict[str, str]]:
     """Returns failed shards as text, whatever the file that lists them holds."""
     names = ("shard", "error_type", "error", "attempts")
@@ -100,6 +115,11 @@ def _failed_shards(data: ReportData) -> list[dict[str, str]]:
         for each in data.status.failed_shards[:_FAILED_SHOWN]
         if isinstance(each, dict)
     ]
+
+
+def _breakable(name: str) -> Markup:
+    """Returns a name that may be broken after underscores and dots, escaped."""
+    return Markup(re.sub(r"([_.])", r"\1<wbr>", str(escape(name))))  # noqa: S704 - escaped just before
 
 
 def _column(measure: MeasureFigures) -> str:

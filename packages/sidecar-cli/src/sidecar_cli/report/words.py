@@ -40,4 +40,3 @@ def moment(text: str) -> str:
         return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (ValueError, OverflowError):
         return text
-
