@@ -186,7 +186,7 @@ def cases(draw):
     return pa.table(main), source, {"mode": mode, "duplicates": duplicates}, batch_rows, row_group, expected
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cases())
 def test_any_join_is_what_a_loop_gives(source, case):
     main, table, params, batch_rows, row_group, expected = case

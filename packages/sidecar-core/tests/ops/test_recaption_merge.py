@@ -151,7 +151,7 @@ def cases(draw):
     return pa.table(main), sources, types, mode, draw(st.none() | st.integers(1, 4)), expected
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cases())
 def test_any_captions_are_what_a_loop_gives(source, case):
     main, sources, types, mode, batch_rows, expected = case
