@@ -22,9 +22,9 @@ def plan(
     ] = None,
     **options: OptionValue,
 ) -> None:
-    """Work out how many actors and nodes a rate needs, from a measured or a given rate.
+    """Work out how many actors and nodes a rate needs.
 
-    The rate comes from --smoke N, which runs N shards on this machine, or from --observed-rate with
+    The rate to start from comes from --smoke N, which runs N shards on this machine, or from --observed-rate with
     --observed-actors, as an earlier run showed them. The head node is not counted.
     """
     from sidecar_core.pipeline import load_pipeline
