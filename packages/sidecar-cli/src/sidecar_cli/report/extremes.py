@@ -88,4 +88,4 @@ def number_text(value: float | None) -> str:
         return "–"
     if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e15):
         return f"{int(value):,}"
-    return f"{value:,.4g}" if abs(value) < 1e6 else f"{value:.4g}"
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:,.4g}"

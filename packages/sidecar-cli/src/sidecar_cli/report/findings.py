@@ -44,6 +44,8 @@ def _of_shards(data: ReportData) -> Iterator[Finding]:
 
 
 def _of_verdict(data: ReportData) -> Iterator[Finding]:
+    if data.verdict.state == "none" and not data.is_output:
+        return
     level = {"passed": "good", "failed": "bad", "stale": "warn", "none": "warn"}[data.verdict.state]
     yield Finding(level, data.verdict.words, "provenance")
 
