@@ -184,3 +184,26 @@ assert signal.getsignal(signal.SIGTERM) == {left}
 assert natively() == before, "afterwards"
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_a_program_with_ray_stuck_in_a_thread_ends_with_its_status_at_once():
+    code = """
+import threading
+from sidecar_runtimes.interrupts import DeferredInterrupts
+from sidecar_runtimes.program import report_error
+from sidecar_runtimes.ray_thread import RayThread
+
+with DeferredInterrupts() as deferred:
+    thread = RayThread(deferred)
+    interrupts = iter([False, True])
+    deferred.keep = lambda: next(interrupts) and (_ for _ in ()).throw(KeyboardInterrupt)
+    try:
+        thread.call(threading.Event().wait)
+    except KeyboardInterrupt as error:
+        thread.end()
+        print("said", flush=True)
+        report_error(error, debug=False)
+        print("goes on")
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stdout) == (130, "said\n"), ran.stderr

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sidecar_core.errors import SidecarError
@@ -41,7 +42,19 @@ def report_error(error: BaseException, *, debug: bool) -> int:
         say(str(error))
     elif not isinstance(error, KeyboardInterrupt):
         say(f"unexpected {type(error).__name__}: {error}\n  fix: the same command with --debug shows where")
-    return exit_code_of(error)
+    status = exit_code_of(error)
+    _leave_stuck_ray(status)
+    return status
+
+
+def _leave_stuck_ray(status: int) -> None:
+    """Ends the process here when Ray is stuck in a thread, where a regular end might abort; its processes end too."""
+    ray_thread = sys.modules.get("sidecar_runtimes.ray_thread")  # loading it would slow down help
+    if ray_thread is not None and ray_thread.any_stuck():
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.flush()
+        os._exit(status)
 
 
 def say(text: str) -> None:

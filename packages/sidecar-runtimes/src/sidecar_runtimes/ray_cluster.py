@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
@@ -140,7 +141,7 @@ class RayCluster:
                     thread = RayThread(interrupts)
                     stack.callback(self._end, thread)
                     stack.enter_context(_raylet_to_log())
-                    thread.call(self._connect)
+                    thread.call(partial(self._connect, interrupts))
                 interrupts.act()
             self._stack = stack.pop_all()
         return self
@@ -266,7 +267,7 @@ class RayCluster:
                 atexit.unregister(self.ray.shutdown)  # it would wait for ever
             thread.end()
 
-    def _connect(self) -> None:
+    def _connect(self, interrupts: DeferredInterrupts) -> None:
         options: dict[str, Any] = {
             "log_to_driver": False,
             "logging_level": logging.ERROR,
@@ -292,6 +293,8 @@ class RayCluster:
                 return
             except Exception as error:  # Ray raises no narrower one when 30 s are too short for a busy machine
                 self.ray.shutdown()
+                if interrupts.noted:  # what it would be started for is to end
+                    return
                 if start == _LOCAL_STARTS:
                     message = f"Ray did not start on this machine in {start} attempts: {error}"
                     raise ClusterError(message, None, "--runtime local") from error

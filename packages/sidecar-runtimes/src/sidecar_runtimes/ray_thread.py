@@ -14,9 +14,21 @@ if TYPE_CHECKING:
 
     from sidecar_runtimes.interrupts import DeferredInterrupts
 
-_LOOK_S = 0.001  # for so long at most is a handler of Ray's native code, or none, in the place of ours
-_MAY_GO_ON_S = 30.0
+_LOOK_S = 0.002  # for so long at most is a handler of Ray's native code, or none, in the place of ours
+_MAY_GO_ON_S = 60.0
 _logger = logging.getLogger("sidecar")
+
+
+_stuck: list[RayThread] = []
+
+
+def any_stuck() -> bool:
+    """Returns whether Ray is still starting or ending in a thread that nobody waits for any more.
+
+    The process must then be left by `os._exit`: at its regular end Python takes itself apart under native code
+    that runs on.
+    """
+    return any(thread.stuck for thread in _stuck)
 
 
 class RayThread:
@@ -43,7 +55,7 @@ class RayThread:
         return self._last is not None and not self._last.ended.is_set()
 
     def call(self, function: Callable[[], object]) -> None:
-        """Runs a function in the thread and waits for it, though no longer than 30 s once a signal was noted.
+        """Runs a function in the thread and waits for it, though no longer than a minute once a signal was noted.
 
         Raises:
             KeyboardInterrupt: a second signal, or it did not end in those seconds; it is stuck in the thread.
@@ -73,7 +85,9 @@ class RayThread:
     def end(self) -> None:
         """Ends the thread, unless a call is stuck in it."""
         self._calls.put(None)
-        if not self.stuck:
+        if self.stuck:
+            _stuck.append(self)
+        else:
             self._thread.join()
 
     def _work(self) -> None:
