@@ -9,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from sidecar_cli.demo import find_surprises
 from sidecar_cli.demo_annotations import find_annotation_surprises
+from sidecar_cli.demo_boxes import find_box_surprises
 from sidecar_core.dataset import StorageOptions
+from sidecar_core.isolation import IsolationOptions, IsolationPool
 from sidecar_core.storage import open_storage
 
 
@@ -28,11 +30,13 @@ def test_each_row_comes_out_as_it_must_and_everything_is_verified(demo, sidecar)
     assert [(step["name"], step["rows"], step["verified"]) for step in report["steps"]] == [
         ("0_262mp", 96, True),
         ("1_05mp", 96, True),
+        ("boxes", 96, True),
         ("filters", 96, True),
         ("annotated", 96, True),
     ]
     receipts = (
         "0_262mp/_sidecar/verify-resized.json",
+        "boxes/_sidecar/verify.json",
         "filters/_sidecar/verify.json",
         "annotated/_sidecar/verify.json",
     )
@@ -52,6 +56,28 @@ def test_each_row_comes_out_as_it_must_and_everything_is_verified(demo, sidecar)
     checked = sidecar("check", *sorted((folder / "configs/pipelines").glob("*.yaml")))
     assert checked.returncode == 0, checked.stderr
 
+    # a box that sits elsewhere is noticed, and one that is none
+    spoil_two_boxes(folder / "boxes/part-00000.parquet")
+    pictures = {512: open_storage(f"{folder}/0_262mp/", StorageOptions())}
+    with IsolationPool(IsolationOptions(workers=1)) as isolation:
+        surprises = find_box_surprises(open_storage(f"{folder}/boxes/", StorageOptions()), pictures, isolation)
+    assert len(surprises) == 2
+    assert any("is on " in each for each in surprises)
+    assert any(" shapes are drawn" in each for each in surprises)
+    verified = sidecar("verify", folder / "boxes", "--all")
+    assert verified.returncode == 1
+    assert "is not within 0-1000" in " ".join(verified.stdout.split())
+
+    # boxes are not moved into pictures that changed since they were verified
+    again = ("run", folder / "configs/pipelines/boxes.yaml", "--output-prefix", folder / "again", "--dry-run")
+    assert sidecar(*again).returncode == 0
+    shard = folder / "0_262mp/part-00000.parquet"
+    pq.write_table(pq.read_table(shard), shard)
+    refused = sidecar(*again)
+    assert refused.returncode == 3
+    assert "is of other shards than the 3 that are there now" in refused.stderr
+    assert "sidecar verify-resized --main-prefix " in refused.stderr
+
     # a row that came out otherwise is noticed
     shard = folder / "0_262mp/part-00000.parquet"
     table = pq.read_table(shard)
@@ -70,6 +96,19 @@ def test_each_row_comes_out_as_it_must_and_everything_is_verified(demo, sidecar)
     surprises = find_annotation_surprises(open_storage(f"{folder}/annotated/", StorageOptions()))
     assert len(surprises) > 10
     assert all("caption of " in surprise for surprise in surprises)
+
+
+def spoil_two_boxes(shard):
+    """Rewrites a shard with a box of one row elsewhere, and one of another row out of its picture."""
+    table = pq.read_table(shard)
+    name = "structured_description_crop_512"
+    texts = table[name].to_pylist()
+    rows = [row for row, text in enumerate(texts) if text is not None]
+    for row, box in zip(rows, ([0, 0, 12, 12], [0, 0, 12, 1200]), strict=False):
+        value = json.loads(texts[row])
+        value["objects"][0]["box_2d"] = box
+        texts[row] = json.dumps(value)
+    pq.write_table(table.set_column(table.schema.get_field_index(name), name, pa.array(texts, pa.string())), shard)
 
 
 def test_a_folder_with_something_else_is_left_alone(sidecar_here, tmp_path):

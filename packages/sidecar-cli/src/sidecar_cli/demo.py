@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from sidecar_resize.verify import VerifyResizedReport, verify_resized
 from sidecar_runtimes.run import RunOptions, RunReport, execute_run, prepare_run
 from sidecar_runtimes.verify import verify_dataset
 
-from sidecar_cli import demo_annotations
+from sidecar_cli import demo_annotations, demo_boxes
 from sidecar_cli.dataset_yaml import write_dataset_yaml
 from sidecar_cli.demo_data import SEED, demo_rows, make_demo_dataset
 from sidecar_cli.pack import IMAGE_COLUMN, KEY_COLUMN
@@ -137,6 +137,10 @@ def run_demo(
     for name, prefix in resized.prefixes.items():
         proof = _verify_resized(main, prefix, int(name), workers)
         runs.note(resized, name, [problem.message for problem in proof.problems])
+    say("Moving the boxes of the descriptions into them")
+    boxes = runs.run("boxes", output_prefix=f"{folder}/boxes/")
+    say("Verifying them: keys of every row, every box, and the colour inside each")
+    runs.verify(boxes)
     say(f"Measuring {len(filter_names())} filters: {', '.join(filter_names())}")
     filters = runs.run("filters", output_prefix=f"{folder}/filters/")
     say("Verifying them: keys of every row")
@@ -154,6 +158,7 @@ def run_demo(
     ]
     for prefix in annotated.prefixes.values():
         surprises += demo_annotations.find_annotation_surprises(open_storage(prefix, StorageOptions()))
+    surprises += _find_box_surprises(boxes.prefixes, resized.prefixes, workers)
     return DemoReport(str(folder), tuple(runs.steps), tuple(surprises), tuple(runs.problems))
 
 
@@ -273,10 +278,22 @@ def _write_configs(folder: Path, main_prefix: str) -> None:
     pipelines = folder / "configs/pipelines"
     pipelines.mkdir(parents=True, exist_ok=True)
     (pipelines / "resized.yaml").write_text(_RESIZED, encoding="utf-8")
+    (pipelines / "boxes.yaml").write_text(demo_boxes.PIPELINE, encoding="utf-8")
     filters = _FILTERS.replace("FILTERS", ", ".join(filter_names()))
     (pipelines / "filters.yaml").write_text(filters, encoding="utf-8")
     dataset.with_name("annotated.yaml").write_text(demo_annotations.DATASET, encoding="utf-8")
     (pipelines / "annotated.yaml").write_text(demo_annotations.PIPELINE, encoding="utf-8")
+
+
+def _find_box_surprises(boxes: Mapping[str, str], resized: Mapping[str, str], workers: int | None) -> list[str]:
+    options = IsolationOptions() if workers is None else IsolationOptions(workers=workers)
+    pictures = {int(name): open_storage(prefix, StorageOptions()) for name, prefix in resized.items()}
+    with IsolationPool(options) as isolation:
+        return [
+            surprise
+            for prefix in boxes.values()
+            for surprise in demo_boxes.find_box_surprises(open_storage(prefix, StorageOptions()), pictures, isolation)
+        ]
 
 
 def _verify_resized(main: Storage, prefix: str, side: int, workers: int | None) -> VerifyResizedReport:

@@ -73,6 +73,24 @@ def draw_picture(recipe: PictureRecipe, _common: object = None) -> bytes:
     return _damaged(file.getvalue(), recipe.damage)
 
 
+def colors_at(looked_at: tuple[bytes, list[tuple[float, float]]], _common: object = None) -> list[tuple[int, int, int]]:
+    """Returns the mean colour of nine pixels around each point of a picture; runs in an isolated child.
+
+    Args:
+        looked_at: the encoded picture, and points (y, x), each 0-1000 of its height or width.
+    """
+    from PIL import Image, ImageStat
+
+    image, points = looked_at
+    picture = Image.open(io.BytesIO(image)).convert("RGB")
+    colors: list[tuple[int, int, int]] = []
+    for y, x in points:
+        across, down = int(x * picture.width / 1000), int(y * picture.height / 1000)
+        red, green, blue = ImageStat.Stat(picture.crop((across - 1, down - 1, across + 2, down + 2))).mean
+        colors.append((round(red), round(green), round(blue)))
+    return colors
+
+
 def _draw(recipe: PictureRecipe) -> Image:
     """Draws a soft gradient and the shapes on it; transparent around the shapes where the mode has alpha."""
     from PIL import Image, ImageChops, ImageDraw

@@ -27,9 +27,9 @@ def demo(
     """Make a small dirty dataset and run the real thing on it.
 
     It draws pictures with known shapes, breaks some of them in the ways that real crawls are broken,
-    builds both resized datasets, measures every filter, adds another sidecar's columns and captions of
-    tables joined by key, verifies all of it, and checks that each row came out as it must. It needs no
-    network.
+    builds both resized datasets, moves the shapes' boxes into them, measures every filter, adds another
+    sidecar's columns and captions of tables joined by key, verifies all of it, and checks that each row
+    came out as it must. It needs no network.
     """
     from sidecar_cli.demo import run_demo
     from sidecar_cli.progress import open_progress
@@ -53,6 +53,7 @@ def _view(report: DemoReport) -> list[Block]:
         view += [
             "",
             "Each broken picture was marked with the right reason, and each whole one was used.",
+            "Each box sits on the shape that it names, in both resized pictures.",
             "Each caption and rating came to the row of its key.",
         ]
     folder, program = shlex.quote(report.folder), program_name()
