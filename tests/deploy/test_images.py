@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import importlib.util
 import json
 import re
@@ -36,13 +37,22 @@ def load(path: Path):
     return module
 
 
+def run_steps(command) -> list[str]:
+    """Returns what a program printed; each of its lines starts the time anew after which a test counts as hanging."""
+    lines = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        for line in process.stdout:
+            lines.append(line)
+            faulthandler.dump_traceback_later(300, exit=True, file=sys.__stderr__)
+    assert process.returncode == 0, "".join(lines)
+    return lines
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", IMAGES)
 def test_install_steps_and_smoke_job(name, tmp_path, capsys):
     steps = [sys.executable, ROOT / "ci" / "image_steps.py", DEPLOY / f"Dockerfile.{name}", tmp_path]
-    made = subprocess.run(steps, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stdout + made.stderr
-    image = json.loads(made.stdout.splitlines()[-1])
+    image = json.loads(run_steps(steps)[-1])
     environment = tmp_path / "opt" / "sidecar"
     python = environment / "bin" / "python"
 
