@@ -15,18 +15,18 @@ import sys
 
 # What is used only inside functions or child processes must not be loaded by an import.
 NOT_LOADED = {
-    "sidecar_core": {"PIL", "boto3", "botocore", "cv2", "ray", "rich", "typer"},
-    "sidecar_filters": {"PIL", "boto3", "botocore", "cv2", "ray", "rich", "typer"},
-    "sidecar_resize": {"PIL", "boto3", "botocore", "cv2", "ray", "rich", "typer"},
-    "sidecar_runtimes": {"PIL", "boto3", "botocore", "cv2", "ray", "rich", "typer"},
-    "sidecar_cli": {"PIL", "boto3", "botocore", "cv2", "numpy", "pyarrow", "ray"},
+    "sidecar_core": {"PIL", "boto3", "botocore", "cv2", "pyvips", "ray", "rich", "typer"},
+    "sidecar_filters": {"PIL", "boto3", "botocore", "cv2", "pyvips", "ray", "rich", "typer"},
+    "sidecar_resize": {"PIL", "boto3", "botocore", "cv2", "pyvips", "ray", "rich", "typer"},
+    "sidecar_runtimes": {"PIL", "boto3", "botocore", "cv2", "pyvips", "ray", "rich", "typer"},
+    "sidecar_cli": {"PIL", "boto3", "botocore", "cv2", "pyvips", "numpy", "pyarrow", "ray"},
 }
 # What an installation without extras must not hold.
 NOT_INSTALLED = {
-    "sidecar_core": {"PIL", "boto3", "cv2", "numpy", "ray", "rich", "typer"},
+    "sidecar_core": {"PIL", "boto3", "cv2", "pyvips", "numpy", "ray", "rich", "typer"},
     "sidecar_filters": {"boto3", "ray", "rich", "typer"},
     "sidecar_resize": {"boto3", "cv2", "numpy", "ray", "rich", "typer"},
-    "sidecar_runtimes": {"PIL", "cv2", "numpy", "ray", "rich", "typer"},
+    "sidecar_runtimes": {"PIL", "cv2", "pyvips", "numpy", "ray", "rich", "typer"},
     "sidecar_cli": set(),
 }
 

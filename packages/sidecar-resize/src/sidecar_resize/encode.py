@@ -10,6 +10,7 @@ from sidecar_core.reasons import Reason
 
 from sidecar_resize.headers import UnusableImageError
 from sidecar_resize.headers.webp import webp_size
+from sidecar_resize.resample import can_shrink, shrink
 
 if TYPE_CHECKING:
     from sidecar_resize.geometry import TargetSize
@@ -29,10 +30,10 @@ _UPRIGHT = {
 def resize_upright(
     image: Image.Image, stored: tuple[int, int], size: TargetSize, *, orientation: int | None, reduction: int = 1
 ) -> Image.Image:
-    """Scales, crops and turns upright in one step.
+    """Scales, crops and turns upright.
 
-    The crop is mapped back into the stored frame and given to the resampler as its source box, so that
-    neither the pixels that are cut away are computed nor the full picture is turned.
+    The crop is mapped back into the stored frame, so that neither the pixels that are cut away are computed
+    nor the full picture is turned. libvips shrinks, Pillow enlarges and resizes what has alpha; both use Lanczos.
 
     Args:
         image: L, RGB or RGBA (straight alpha), as stored, possibly decoded at 1 / `reduction`.
@@ -45,16 +46,28 @@ def resize_upright(
         A picture of exactly `size.width` x `size.height`.
     """
     turned = (orientation or 1) >= 5
-    shown = (stored[1], stored[0]) if turned else stored
-    scale_x, scale_y = shown[0] / size.resized_width, shown[1] / size.resized_height
-    left, top = size.crop_left * scale_x, size.crop_top * scale_y
-    right, bottom = (size.crop_left + size.width) * scale_x, (size.crop_top + size.height) * scale_y
-    box = _as_stored((left, top, right, bottom), shown, orientation or 1)
-    box = tuple(edge / reduction for edge in box)
-    box = (max(box[0], 0), max(box[1], 0), min(box[2], image.width), min(box[3], image.height))
-    wanted = (size.height, size.width) if turned else (size.width, size.height)
-    result = image.resize(wanted, Image.Resampling.LANCZOS, box=box)
+    scaled = (size.resized_height, size.resized_width) if turned else (size.resized_width, size.resized_height)
+    crop = (size.crop_left, size.crop_top, size.crop_left + size.width, size.crop_top + size.height)
+    box = _as_stored(crop, (size.resized_width, size.resized_height), orientation or 1)
+    if can_shrink(image, scaled):
+        result = shrink(image, scaled, box)
+    else:
+        result = _resize_with_pillow(image, stored, scaled, box, reduction)
     return result.transpose(_UPRIGHT[orientation]) if orientation in _UPRIGHT else result
+
+
+def _resize_with_pillow(
+    image: Image.Image,
+    stored: tuple[int, int],
+    scaled: tuple[int, int],
+    box: tuple[int, int, int, int],
+    reduction: int,
+) -> Image.Image:
+    """Scales and crops in one step: the part to keep is given to the resampler as its source box."""
+    by_x, by_y = stored[0] / scaled[0] / reduction, stored[1] / scaled[1] / reduction
+    left, top, right, bottom = box[0] * by_x, box[1] * by_y, box[2] * by_x, box[3] * by_y
+    source = (max(left, 0), max(top, 0), min(right, image.width), min(bottom, image.height))
+    return image.resize((box[2] - box[0], box[3] - box[1]), Image.Resampling.LANCZOS, box=source)
 
 
 def encode(image: Image.Image, pixels: PixelSpec) -> bytes:
@@ -83,9 +96,7 @@ def encode(image: Image.Image, pixels: PixelSpec) -> bytes:
     return encoded
 
 
-def _as_stored(
-    box: tuple[float, float, float, float], shown: tuple[int, int], orientation: int
-) -> tuple[float, float, float, float]:
+def _as_stored(box: tuple[int, int, int, int], shown: tuple[int, int], orientation: int) -> tuple[int, int, int, int]:
     """Maps a box of the upright picture into the picture as stored; the inverse of turning it upright."""
     left, top, right, bottom = box
     width, height = shown

@@ -90,7 +90,7 @@ class ResizeImage(BaseOp):
     and its neighbours are not touched. A target's values do not depend on the other targets.
     """
 
-    version = 1
+    version = 2  # libvips shrinks instead of Pillow
 
     class Params(OpParams):
         """Parameters of `resize_image`.
