@@ -41,6 +41,16 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
+        "init",
+        "init",
+        "init",
+        _START,
+        (
+            "sidecar init pets --main-prefix data/pets_parquet/",
+            "sidecar init getty --main-prefix s3://b/getty_parquet/ --pipeline resized",
+        ),
+    ),
+    Command(
         "run",
         "run",
         "run",

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sidecar_core.errors import RefusedError, StorageError
 
 _SCHEMA = "../json-schema/dataset.json"  # beside the datasets of a repository's configs/
-_TEMPLATE = """\
-name: {name}
-main_prefix: {main_prefix}
-sidecar_prefix: {sidecar_prefix}
-key_column: {key_column}
-image_column: {image_column}
-carry_columns: []            # main columns copied into the sidecar besides the key
-schema_extensions: []        # columns that an existing sidecar declares: {{name: …, type: …}}
-"""
+# begins like no number and no date; a colon only as in s3://
+_PLAIN = re.compile(r"(?:[A-Za-z_/]|\.\./)[A-Za-z0-9_./-]*(?:://[A-Za-z0-9_./-]*)?")
+_NOT_PLAIN = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n"))
+_NO_EXTENSIONS = "schema_extensions: []        # columns that an existing sidecar declares: {name: …, type: …}\n"
 
 
 def dataset_name(prefix: str) -> str:
@@ -31,12 +27,50 @@ def sidecar_prefix_beside(main_prefix: str) -> str:
     return f"{main_prefix.rstrip('/')}_sidecar/"
 
 
-def refuse_existing_file(path: Path) -> None:
+def refuse_existing_file(path: Path, *, fix: str = "choose another name, or move it away") -> None:
     """Raises RefusedError when there is such a file already."""
-    if path.exists():
-        raise RefusedError(
-            f"{str(path)!r} exists", "a file that does not exist yet", "choose another name, or move it away"
-        )
+    if path.exists() or path.is_symlink():
+        raise RefusedError(f"{str(path)!r} exists", "a file that does not exist yet", fix)
+
+
+def dataset_yaml(
+    *,
+    name: str,
+    main_prefix: str,
+    sidecar_prefix: str,
+    key_column: str,
+    image_column: str | None,
+    storage: Mapping[str, str] | None = None,
+    string_extensions: Sequence[str] = (),
+) -> str:
+    """Returns the text of a dataset YAML.
+
+    Args:
+        name: what pipelines call it.
+        main_prefix: the main dataset, a path or URI.
+        sidecar_prefix: where its sidecar goes.
+        key_column: its key column.
+        image_column: its image column, if it has one.
+        storage: region, profile and endpoint_url, as far as they are to be fixed.
+        string_extensions: columns of text that its sidecar declares.
+    """
+    lines = [
+        f"name: {yaml_scalar(name)}",
+        f"main_prefix: {yaml_scalar(main_prefix)}",
+        f"sidecar_prefix: {yaml_scalar(sidecar_prefix)}",
+        f"key_column: {yaml_scalar(key_column)}",
+    ]
+    if image_column is not None:
+        lines.append(f"image_column: {yaml_scalar(image_column)}")
+    lines.append("carry_columns: []            # main columns copied into the sidecar besides the key")
+    if storage:
+        shown = ", ".join(f"{key}: {yaml_scalar(value, inside=True)}" for key, value in storage.items())
+        lines.append(f"storage: {{{shown}}}")
+    text = "\n".join(lines) + "\n"
+    if not string_extensions:
+        return text + _NO_EXTENSIONS
+    declared = "".join(f"  - {{name: {name}, type: string}}\n" for name in string_extensions)
+    return f"{text}schema_extensions:           # the sidecar's columns, in this order\n{declared}"
 
 
 def write_dataset_yaml(path: Path, *, main_prefix: str, key_column: str, image_column: str) -> None:
@@ -53,23 +87,29 @@ def write_dataset_yaml(path: Path, *, main_prefix: str, key_column: str, image_c
         StorageError: it cannot be written.
     """
     refuse_existing_file(path)
-    text = _TEMPLATE.format(
-        name=_scalar(dataset_name(main_prefix)),
-        main_prefix=_scalar(main_prefix),
-        sidecar_prefix=_scalar(sidecar_prefix_beside(main_prefix)),
-        key_column=_scalar(key_column),
-        image_column=_scalar(image_column),
+    text = dataset_yaml(
+        name=dataset_name(main_prefix),
+        main_prefix=main_prefix,
+        sidecar_prefix=sidecar_prefix_beside(main_prefix),
+        key_column=key_column,
+        image_column=image_column,
     )
-    if (path.parent / _SCHEMA).exists():
-        text = f"# yaml-language-server: $schema={_SCHEMA}\n{text}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if (path.parent / _SCHEMA).exists():
+            text = f"# yaml-language-server: $schema={_SCHEMA}\n{text}"
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
         raise StorageError(f"{str(path)!r} cannot be written: {error.strerror}") from error
 
 
-def _scalar(text: str) -> str:
-    """Returns a string as YAML spells it; what JSON quotes is YAML too."""
-    return json.dumps(text, ensure_ascii=False)
+def yaml_scalar(text: str, *, inside: bool = False) -> str:
+    """Returns a string as YAML spells it: plain where nothing can be read into it, else as JSON, which YAML is too.
+
+    Args:
+        text: the string.
+        inside: whether it stands in a flow mapping or list.
+    """
+    plain = _PLAIN.fullmatch(text) is not None and text.casefold() not in _NOT_PLAIN
+    return text if plain and not (inside and ":" in text) else json.dumps(text, ensure_ascii=False)

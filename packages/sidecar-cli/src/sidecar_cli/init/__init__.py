@@ -1,0 +1,1 @@
+"""What `sidecar init` does: look at a prefix, choose its columns, write YAML."""
