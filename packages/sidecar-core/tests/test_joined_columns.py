@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -21,7 +23,7 @@ POINTS = st.none() | st.fixed_dictionaries(
 
 def chunked(values, cuts, dtype):
     ends = sorted({min(cut, len(values)) for cut in cuts} | {0, len(values)})
-    chunks = [pa.array(values[start:end], dtype) for start, end in zip(ends, ends[1:], strict=False)]
+    chunks = [pa.array(values[start:end], dtype) for start, end in itertools.pairwise(ends)]
     return pa.chunked_array([pa.array([], dtype), *chunks], type=dtype)
 
 
