@@ -66,10 +66,20 @@ class Dirty:
         return [value for value in values if value is not None and math.isfinite(value)]
 
 
+@pytest.fixture(scope="session")
+def make_dirty(pictures):
+    """Returns a function that makes the dirty dataset below a folder."""
+    return lambda root: write_dirty(root, pictures)
+
+
 @pytest.fixture
-def dirty(tmp_path, pictures):
+def dirty(tmp_path, make_dirty):
+    return make_dirty(tmp_path)
+
+
+def write_dirty(root, pictures):
     """Two shards of 12 rows, every third of them invalid, with hostile keys, details, captions and manifests."""
-    made = Dirty(tmp_path, tmp_path / "main <b>ü", tmp_path / "out <i>'\"")
+    made = Dirty(root, root / "main <b>ü", root / "out <i>'\"")
     for number in range(2):
         rel_path = f"deep <x>/part-{number}.parquet"
         rows = range(12)

@@ -57,7 +57,7 @@ def test_reasons_failures_and_pictures(dirty):
     data = gathered(dirty)
     assert data.reasons == {"filter_x": {"truncated": 6, "<script>window.hacked=1</script>": 2}}
     assert (data.reasons_from, data.invalid_rows, data.invalid_of) == ("all shards", 8, 24)
-    assert [(group.reason, group.rows) for group in data.failures][0] == ("truncated", 6)
+    assert next((group.reason, group.rows) for group in data.failures) == ("truncated", 6)
     assert data.failed_filters == (("\"'><img src=x onerror=window.hacked=1>", "truncated", 8),)
     shard = "deep <x>/part-0.parquet"
     assert data.main_prefix == f"{dirty.main}/"

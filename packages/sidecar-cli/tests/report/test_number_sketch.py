@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pyarrow as pa
@@ -72,7 +73,7 @@ def test_a_sample_does_not_depend_on_how_shards_are_added_up(cuts, batch):
         at_once = sketch_of(arrays)
         total = NumberSketch()
         bounds = sorted({0, len(arrays), *(cut % (len(arrays) + 1) for cut in cuts)})
-        for start, end in zip(bounds, bounds[1:], strict=False):
+        for start, end in itertools.pairwise(bounds):
             part = NumberSketch()
             for number in range(start, end):
                 part.add(arrays[number], seed=f"s{number}")
