@@ -17,7 +17,7 @@ NESTED = [
     pa.large_list(required("element", pa.float32())),
     pa.list_(required("element", pa.float32()), 2),
     pa.map_(pa.string(), required("value", pa.int8())),
-    pa.dictionary(pa.int16(), pa.large_string()),
+    pa.dictionary(pa.int16(), pa.string()),
 ]
 
 

@@ -98,7 +98,9 @@ class MainShard:
             ShardError: the file is damaged, or a value does not fit the plan's type.
         """
         first_row = 0
-        max_rows = PIXEL_BATCH_ROWS if self._plan.reads_image else PLAIN_BATCH_ROWS
+        # pictures may also come from a sidecar that an op reads beside, and then show in an output only
+        pictures = self._plan.reads_image or any(output.image_columns for output in self._plan.outputs)
+        max_rows = PIXEL_BATCH_ROWS if pictures else PLAIN_BATCH_ROWS
         try:
             for group in range(self._file.metadata.num_row_groups):
                 remaining = self._file.metadata.row_group(group).num_rows

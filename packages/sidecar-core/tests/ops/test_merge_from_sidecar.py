@@ -16,6 +16,7 @@ from sidecar_core.nulls import null_rows
 from sidecar_core.pipeline import build_pipeline, check_columns, output_fingerprint
 from sidecar_core.plan import PlannedShard, RunPlan, plan_run, source_schema
 from sidecar_core.retry import retry_shard
+from sidecar_core.shard_reader import PIXEL_BATCH_ROWS, MainShard
 from sidecar_core.storage import open_storage
 from sidecar_core.testing.conformance import OpConformance
 from sidecar_core.testing.datasets import read_dataset
@@ -429,6 +430,19 @@ def test_empty_shards(folders, row_groups):
     made = folders.run()[SHARD]
     assert made.num_rows == 0
     assert made.schema.field("n").type == pa.int16()
+
+
+def test_pictures_of_a_sibling_come_in_small_batches(folders):
+    folders.main(600)
+    folders.sibling({"thumb": [b"x"] * 600, "n": [1] * 600})
+
+    def most_rows(**params):
+        main = open_storage(f"{folders.folder}/main/")
+        with MainShard.open(main, main.list_shards()[0], folders.plan(**params)) as shard:
+            return max(batch.table.num_rows for batch in shard.batches())
+
+    assert most_rows() == PIXEL_BATCH_ROWS
+    assert most_rows(columns=["n"]) == 600
 
 
 def test_null_structs_and_structs_of_nulls_stay_apart(folders):
