@@ -27,13 +27,14 @@ HASHES_FILE = "hashes.arrow"
 BUCKETS_FILE = "buckets.arrow"
 SORT_ROWS = 2**23
 _BUCKET_KEYS = 8
-_MOST_PARTS = 2**9  # files that are open at a time
+_PART_BITS = 6
 
 
 class HashSorter:
     """Takes hashes in the order of their rows, and writes them sorted; use it in a `with` block.
 
-    It spills to disk; memory follows `sort_rows`.
+    Up to `sort_rows` stay in memory. More are spilled to files by their first bits; memory follows `sort_rows` then,
+    up to 64 times as many keys.
 
     Args:
         folder: where the files go, and temporary ones until then.
@@ -43,23 +44,24 @@ class HashSorter:
     def __init__(self, folder: Path, *, sort_rows: int = SORT_ROWS) -> None:
         self._folder = folder
         self._sort_rows = sort_rows
-        self._spill = folder / "unsorted"
-        self._file = self._spill.open("xb")
-        self._count = 0
+        self._blocks: list[tuple[Words, Rows]] = []
+        self._held = self._count = 0
+        self._parts: list[_Part] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._file.close()
+        for part in self._parts:
+            part.close()
 
     def add(self, hashes: Words, rows: Rows) -> None:
         """Adds keys with their rows, which rise."""
-        pairs = np.empty((len(hashes), 2), np.uint64)
-        pairs[:, 0] = hashes
-        pairs[:, 1] = rows.view(np.uint64)
-        self._file.write(cast("Any", pairs))
+        self._blocks.append((hashes, rows))
         self._count += len(hashes)
+        self._held += len(hashes)
+        if self._held > self._sort_rows:
+            self._spill()
 
     def finish(self, keep: Keep) -> int:
         """Writes the files, and removes the temporary ones.
@@ -71,7 +73,6 @@ class HashSorter:
         Returns:
             How many are in them.
         """
-        self._file.close()
         bits = max(1, (self._count // _BUCKET_KEYS).bit_length() - 1)
         shift = np.uint64(64 - bits)
         sizes = np.zeros(2**bits + 1, np.int64)
@@ -99,29 +100,58 @@ class HashSorter:
 
     def _sorted_parts(self) -> Iterator[tuple[Words, Rows]]:
         """Yields all hashes with their rows, sorted, in parts; equal hashes are in one part."""
-        parts = 1 << max(0, (self._count - 1) // self._sort_rows).bit_length()
-        parts = min(parts, _MOST_PARTS)
-        if parts == 1:
-            yield _sorted_pairs(_read_pairs(self._spill), 0)
-            self._spill.unlink()
+        if not self._parts:
+            yield _sorted_pairs(*self._take_held(), 0)
             return
-        bits = parts.bit_length() - 1
-        paths = [self._folder / f"part-{number:03}" for number in range(parts)]
-        files = [path.open("xb") for path in paths]
-        try:
-            with self._spill.open("rb") as spill:
-                while len(block := np.fromfile(spill, np.uint64, 2 * max(1, self._sort_rows // 4)).reshape(-1, 2)):
-                    numbers = (block[:, 0] >> np.uint64(64 - bits)).astype(np.uint16)
-                    order = np.argsort(numbers, kind="stable")
-                    ends = np.cumsum(np.bincount(numbers, minlength=parts))
-                    for file, members in zip(files, np.split(order, ends[:-1]), strict=True):
-                        file.write(cast("Any", block[members]))
-        finally:
-            for file in files:
-                file.close()
-        self._spill.unlink()
-        for path in paths:
-            yield _sorted_pairs(_read_pairs(path), bits)
+        self._spill()
+        for part in self._parts:
+            yield _sorted_pairs(*part.read(), _PART_BITS)
+            part.remove()
+
+    def _spill(self) -> None:
+        """Moves what is in memory to the files of its parts."""
+        if not self._parts:
+            self._parts = [_Part(self._folder, number) for number in range(2**_PART_BITS)]
+        hashes, rows = self._take_held()
+        numbers = (hashes >> np.uint64(64 - _PART_BITS)).astype(np.uint8)
+        order = np.argsort(numbers, kind="stable")
+        ends = np.cumsum(np.bincount(numbers, minlength=len(self._parts)))
+        hashes, rows = hashes[order], rows[order]
+        for part, begin, end in zip(self._parts, [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+            part.write(hashes[begin:end], rows[begin:end])
+
+    def _take_held(self) -> tuple[Words, Rows]:
+        """Returns what is in memory, and forgets it."""
+        hashes = np.concatenate([np.empty(0, np.uint64), *(hashes for hashes, _ in self._blocks)])
+        rows = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in self._blocks)])
+        self._blocks, self._held = [], 0
+        return hashes, rows
+
+
+class _Part:
+    """The spilled hashes that begin with the same bits, and their rows."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self._paths = (folder / f"part-{number:02}-hashes", folder / f"part-{number:02}-rows")
+        self._files = tuple(path.open("xb", buffering=0) for path in self._paths)
+
+    def write(self, hashes: Words, rows: Rows) -> None:
+        for file, values in zip(self._files, (hashes, rows), strict=True):
+            data = memoryview(cast("Any", values)).cast("B")
+            while data:
+                data = data[file.write(data) :]
+
+    def read(self) -> tuple[Words, Rows]:
+        hashes, rows = self._paths
+        return np.fromfile(hashes, np.uint64), np.fromfile(rows, np.int64)
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+
+    def remove(self) -> None:
+        self.close()
+        for path in self._paths:
             path.unlink()
 
 
@@ -169,35 +199,26 @@ class SortedHashes:
         return self._rows[positions]
 
 
-def _sorted_pairs(pairs: NDArray[np.uint64], common_bits: int) -> tuple[Words, Rows]:
-    """Sorts (hash, row) pairs by hash, then row; they come in the order of rows, and share their first bits.
+def _sorted_pairs(hashes: Words, rows: Rows, common_bits: int) -> tuple[Words, Rows]:
+    """Sorts hashes with their rows by hash, then row; they come in the order of rows, and share their first bits.
 
     What is sorted is one integer for each: the hash's bits after those in common, with the pair's position in the
     place of the last ones. Sorting integers is several times as fast as sorting positions by them. The few whose
     other bits are equal are put into order afterwards.
     """
-    count = len(pairs)
-    position_bits = max(count - 1, 1).bit_length()
-    mask = np.uint64((1 << position_bits) - 1)
-    packed = pairs[:, 0].copy()
-    packed <<= np.uint64(common_bits)
+    mask = np.uint64((1 << max(len(hashes) - 1, 1).bit_length()) - 1)
+    packed = hashes << np.uint64(common_bits)
     packed &= ~mask
-    packed |= np.arange(count, dtype=np.uint64)
+    packed |= np.arange(len(hashes), dtype=np.uint64)
     packed.sort()
     order = (packed & mask).view(np.int64)
-    hashes = pairs[:, 0][order]
     packed &= ~mask
     alike = packed[1:] == packed[:-1]
     if alike.any():
         members = np.flatnonzero(np.append(alike, False) | np.insert(alike, 0, False))
         run = np.cumsum(np.insert(~alike, 0, False))[members]
-        order[members] = order[members][np.lexsort((order[members], hashes[members], run))]
-        hashes = pairs[:, 0][order]
-    return hashes, pairs[:, 1][order].view(np.int64)
-
-
-def _read_pairs(path: Path) -> NDArray[np.uint64]:
-    return np.fromfile(path, np.uint64).reshape(-1, 2)
+        order[members] = order[members][np.lexsort((order[members], hashes[order[members]], run))]
+    return hashes[order], rows[order]
 
 
 def _mapped(path: Path, dtype: pa.DataType, length: int) -> pa.Array:
