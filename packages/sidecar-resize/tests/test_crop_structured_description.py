@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 from sidecar_core.errors import AlignmentError, ConfigError, RefusedError, ShardError
 from sidecar_core.footer import read_footer
-from sidecar_core.pipeline import build_pipeline, check_columns, output_fingerprint
+from sidecar_core.pipeline import Pipeline, build_pipeline, check_columns, output_fingerprint
 from sidecar_core.proof import compare_listings, write_receipt
 from sidecar_core.registry import op_class
 from sidecar_core.storage import open_storage
@@ -413,6 +413,12 @@ def test_what_the_footers_and_resume_need_is_declared(folders):
     assert sorted(each.uri for each in inputs if each.kind == "sibling") == sorted(
         f"{prefix}{SHARD}" for prefix in folders.resized.values()
     )
+
+
+def test_workers_get_the_same_op_from_json(folders):
+    pipeline = folders.pipeline(audit_prefixes={512: "small"}, bbox_keys=["rect"])
+    sent = Pipeline.from_json(json.loads(json.dumps(pipeline.to_json())))
+    assert sent.operations[0].params == pipeline.operations[0].params
 
 
 def test_only_what_decides_values_is_in_the_fingerprint(folders):

@@ -16,7 +16,14 @@ def loaded_by(module):
 
 @pytest.mark.parametrize(
     "module",
-    ["sidecar_resize", "sidecar_resize.geometry", "sidecar_resize.row", "sidecar_resize.ops.resize_image"],
+    [
+        "sidecar_resize",
+        "sidecar_resize.geometry",
+        "sidecar_resize.row",
+        "sidecar_resize.boxes",
+        "sidecar_resize.ops.resize_image",
+        "sidecar_resize.ops.crop_structured_description",
+    ],
 )
 def test_parents_never_load_an_imaging_library(module):
     assert not loaded_by(module) & {"PIL", "cv2", "pyvips", "ray", "typer", "rich"}
