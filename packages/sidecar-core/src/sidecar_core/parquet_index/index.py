@@ -148,7 +148,14 @@ class ParquetIndex:
         if not pa.types.is_integer(rows.type) and not pa.types.is_null(rows.type):
             raise UsageError(f"rows of type {rows.type}", "integers, as lookup returns them")
         whole = rows.cast(pa.int64())
-        present = whole.drop_null().to_numpy()
-        if len(present) and (present.min() < 0 or present.max() >= self.num_rows):
+        if isinstance(whole, pa.ChunkedArray):
+            whole = _arrow.concat_arrays([_arrow.nulls(0, pa.int64()), *whole.chunks])
+        numbers = fixed_width_values(whole)
+        outside = (numbers < 0) | (numbers >= self.num_rows)
+        if whole.null_count:
+            valid = whole.is_valid().to_numpy(zero_copy_only=False)
+            numbers = np.where(valid, numbers, -1)
+            outside &= valid
+        if outside.any():
             raise UsageError(f"{self._name}: a row number outside of 0 to {self.num_rows - 1}")
-        return _compute.fill_null(whole, pa.scalar(-1, pa.int64())).to_numpy()
+        return numbers
