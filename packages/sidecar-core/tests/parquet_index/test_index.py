@@ -272,3 +272,62 @@ def test_two_threads_ask_at_once():
 
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(ask, range(50)))
+
+
+UTC = dt.UTC
+WORDS = pa.dictionary(pa.int8(), pa.large_string())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        (pa.bool_(), [True, False, None]),
+        (pa.uint64(), [2**64 - 1, 0, None]),
+        (pa.float16(), [1.5, -2.0, None]),
+        (pa.string_view(), ["a", "more than twelve characters", None]),
+        (pa.binary_view(), [b"a", b"more than twelve characters", None]),
+        (pa.binary(3), [b"abc", b"def", None]),
+        (pa.timestamp("ns", "UTC"), [dt.datetime(2026, 1, 2, tzinfo=UTC), dt.datetime(1969, 1, 2, tzinfo=UTC), None]),
+        (pa.time64("us"), [dt.time(1, 2, 3, 4), dt.time(0), None]),
+        (pa.duration("ms"), [dt.timedelta(1), dt.timedelta(0, 1), None]),
+        (pa.decimal128(20, 4), [1, -5, None]),
+        (pa.large_list(pa.int8()), [[1, None], [], None]),
+        (pa.list_(pa.float32(), 2), [[1, 2], [3, None], None]),
+        (pa.map_(pa.string(), pa.int32()), [[("a", 1), ("b", None)], [], None]),
+        (WORDS, ["x", "y", None]),
+        (pa.struct([("word", WORDS), ("view", pa.string_view())]), [{"word": "x", "view": None}, {"word": None}, None]),
+        (pa.list_(pa.struct([("word", WORDS)])), [[{"word": "x"}, None], [], None]),
+        (pa.null(), [None, None, None]),
+        (pa.uuid(), [b"0123456789abcdef", b"fedcba9876543210", None]),
+    ],
+    ids=str,
+)
+def test_values_of_every_type_come_back_as_they_were(dtype, values):
+    storage = dtype.storage_type if isinstance(dtype, pa.BaseExtensionType) else dtype
+    column = pa.array(values, storage)
+    column = pa.ExtensionArray.from_storage(dtype, column) if storage != dtype else column
+    table = pa.table({"key": [0, 1, 2], "value": column})
+    index = index_of(table)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    read = pq.read_table(sink.getvalue()).column("value")  # Parquet keeps most types, not all
+    assert index.schema.field("value").type == read.type
+    found = index.take(index.lookup(pa.array([2, 0, 9, 1, 0]))).column("value")
+    assert found.type == read.type
+    given = read.to_pylist()
+    assert found.to_pylist() == [None, given[0], None, given[1], given[0]]
+    found.validate(full=True)
+
+
+def test_a_child_that_may_not_be_null_is_none_where_its_row_is_absent():
+    dtype = pa.struct([pa.field("w", pa.int32(), nullable=False)])
+    index = index_of(pa.table({"key": [1], "size": pa.array([{"w": 3}], dtype)}))
+    assert answers(index, pa.array([2, 1])) == [{"size": None}, {"size": {"w": 3}}]
+
+
+def test_arrow_takes_memory_from_where_it_did_before():
+    before = pa.default_memory_pool().backend_name
+    index_of(ROWS)
+    with pytest.raises(UsageError):
+        index_of(ROWS, ROWS)
+    assert pa.default_memory_pool().backend_name == before

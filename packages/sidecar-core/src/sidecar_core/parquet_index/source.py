@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sidecar_core.storage.base import ConnectionOptions
 
 _arrow: Any = pa  # the stubs know few of the types that these functions take
-_BATCH_ROWS = 65_536
+_BATCH_ROWS = 32_768
 _BATCH_BYTES = 16 * 2**20
 
 
