@@ -82,3 +82,42 @@ def test_the_datasets_own_errors_stay_what_they_are(prefixes, data):
         query_data(data, "select measure from data", max_rows=5)
     with pytest.raises(UsageError, match="--sql: "):
         query_data(data, "select measures from data", max_rows=5)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "copy (select 1) to 'out.csv'",
+        "export database 'out'",
+        "attach 'out.db'",
+        "select * from read_text('secret.txt')",
+        "select * from 'main/0.parquet'",
+        "select * from glob('*')",
+        "install httpfs",
+        "load httpfs",
+        "set enable_external_access = true",
+        "reset lock_configuration",
+        "set log_query_path = 'out.sql'; select 1",
+        "pragma enable_profiling = 'json'; pragma profiling_output = 'out.json'; select 1",
+        "call enable_logging(storage = 'file', storage_path = 'out'); select 1",
+    ],
+)
+def test_a_query_sees_the_table_and_nothing_else(tmp_path, data, monkeypatch, query):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secret.txt").write_text("secret")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UsageError, match="--sql: ") as caught:
+        query_data(data, query, max_rows=5)
+    assert "data" in (caught.value.expected or "")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_query_larger_than_memory_leaves_nothing_behind(tmp_path, data, monkeypatch):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    query = "select value from duckdb_settings() where name = 'temp_directory'"
+    ((spilled,),) = query_data(data, query, max_rows=5).rows
+    assert spilled.startswith(str(temporary))
+    assert not list(temporary.iterdir())

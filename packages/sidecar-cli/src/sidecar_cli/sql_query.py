@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from sidecar_core.reader import AlignedDatasets
 
 TABLE = "data"
+_CLOSED = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+_CLOSED_WORDS = ("disabled by configuration", "disabled through configuration", "configuration has been locked")
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,7 @@ class SqlResult:
 
 
 def query_data(data: AlignedDatasets, query: str, *, max_rows: int) -> SqlResult:
-    """Runs a query over the table `data`.
+    """Runs a query over the table `data`, and lets it read and write nothing else.
 
     Args:
         data: what the table holds.
@@ -41,7 +48,8 @@ def query_data(data: AlignedDatasets, query: str, *, max_rows: int) -> SqlResult
         max_rows: how many rows of the result to take.
 
     Raises:
-        UsageError: DuckDB is not installed, or does not understand the query, or cannot run it.
+        UsageError: DuckDB is not installed, or does not understand the query, or cannot run it, or it asks
+            for a file or a setting.
         SidecarError: the datasets cannot be read side by side.
     """
     try:
@@ -50,8 +58,12 @@ def query_data(data: AlignedDatasets, query: str, *, max_rows: int) -> SqlResult
         message = "--sql needs the package 'duckdb', which is not installed"
         raise UsageError(message, None, "pip install 'sidecar-cli[sql]'") from error
     table = _Table(data)
-    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
+    with (
+        TemporaryDirectory(prefix="sidecar-sql-", ignore_cleanup_errors=True) as spill,
+        duckdb.connect(config={**_CLOSED, "temp_directory": spill}) as connection,
+    ):
         connection.execute("SET python_enable_replacements = false")  # a name is a table, never a variable here
+        connection.execute("SET lock_configuration = true")  # so that no query opens what is closed
         connection.register(TABLE, table)
         try:
             done = connection.execute(query)
@@ -60,8 +72,15 @@ def query_data(data: AlignedDatasets, query: str, *, max_rows: int) -> SqlResult
         except duckdb.Error as error:
             if table.failure is not None:
                 raise table.failure from error
-            raise UsageError(f"--sql: {str(error).strip()}") from error
+            said = str(error).strip()
+            only = f"a query of the table `{TABLE}`: no files, no settings" if _is_closed(said) else None
+            raise UsageError(f"--sql: {said}", only) from error
     return SqlResult(columns, tuple(rows[:max_rows]), complete=len(rows) <= max_rows)
+
+
+def _is_closed(said: str) -> bool:
+    """Returns whether DuckDB refused a query for what it may not touch."""
+    return any(words in said for words in (*_CLOSED_WORDS, "Cannot enable external access"))
 
 
 class _Table(pads.Dataset):

@@ -58,7 +58,8 @@ def inspect(
 
     With --sql, DuckDB runs a query over the table `data`: the rows of PREFIX, with the columns of --sidecar and
     --main beside them, and only columns that the query uses are read. Of a name that several have, PREFIX's comes
-    first, then those of the sidecars as they are listed, then the main dataset's.
+    first, then those of the sidecars as they are listed, then the main dataset's. A query can neither read other
+    files nor write any.
     """
     from sidecar_cli.inspecting import inspect_job
 
