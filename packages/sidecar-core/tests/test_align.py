@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sidecar_core.align import KeyDigest, assert_alignment, first_misaligned, key_digest
+from sidecar_core.align import GroupedKeyDigest, KeyDigest, assert_alignment, first_misaligned, key_digest
 from sidecar_core.errors import AlignmentError
 
 KEYS = st.lists(st.none() | st.text(max_size=8), max_size=40)
@@ -211,3 +211,18 @@ def test_assert_alignment_names_the_first_row_and_both_values():
         assert_alignment(table("a"), table("a", name="id"), "key")
     with pytest.raises(AlignmentError, match=r"… \(5002 characters\)"):
         assert_alignment(table("x" * 5000), table("y"), "key")
+
+
+@given(
+    groups=st.lists(st.lists(st.one_of(st.none(), st.text(max_size=6)), max_size=9), max_size=5), cut=st.integers(1, 4)
+)
+def test_digests_of_row_groups_and_of_the_whole_are_those_of_their_keys(groups, cut):
+    digest = GroupedKeyDigest()
+    for keys in groups:
+        array = pa.array(keys, pa.string())
+        for start in range(0, len(keys), cut):
+            digest.update(array.slice(start, cut))
+        digest.end_group()
+    assert digest.groups == [key_digest(pa.array(keys, pa.string())) for keys in groups]
+    whole = pa.array([key for keys in groups for key in keys], pa.string())
+    assert (digest.rows, digest.hexdigest()) == (len(whole), key_digest(whole))

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from sidecar_core.errors import AlignmentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _DIGEST_BYTES = 32
 _SHOWN_CHARACTERS = 200
@@ -145,10 +145,7 @@ class KeyDigest:
 
     def update(self, keys: pa.Array | pa.ChunkedArray) -> None:
         """Adds rows. Raises AlignmentError for a type that cannot be a key."""
-        _kind(keys.type)
-        for chunk in _chunks(keys):
-            self._add(_plain_chunk(chunk))
-            self.rows += len(chunk)
+        _feed([self], keys)
 
     def hexdigest(self) -> str:
         """Returns the digest of the rows so far, 64 hex digits."""
@@ -157,17 +154,62 @@ class KeyDigest:
         whole.update(self._values.digest())
         return whole.hexdigest()
 
-    def _add(self, keys: pa.Array) -> None:
-        if len(keys) == 0:
-            return
-        present = keys.drop_null() if keys.null_count else keys  # a null's slot may hold bytes
-        if pa.types.is_large_binary(keys.type):
-            self._lengths.update(_fixed_bytes(_compute.fill_null(_compute.binary_length(keys), _NO_LENGTH)))
-            self._values.update(_joined_bytes(present))
+    def add_bytes(self, rows: int, lengths: memoryview, values: memoryview) -> None:
+        """Adds rows in the form that is hashed: their lengths as int64, and their bytes."""
+        self.rows += rows
+        self._lengths.update(lengths)
+        self._values.update(values)
+
+
+class GroupedKeyDigest:
+    """The digests of a file's key column: of each row group, and of the whole; every key is converted once.
+
+    Attributes:
+        groups: digests of the row groups that have ended.
+    """
+
+    def __init__(self) -> None:
+        self.groups: list[str] = []
+        self._whole: KeyDigest | None = None  # of the first group, it is that group's
+        self._group = KeyDigest()
+
+    @property
+    def rows(self) -> int:
+        """Rows of the row groups that have ended."""
+        return 0 if self._whole is None else self._whole.rows
+
+    def update(self, keys: pa.Array | pa.ChunkedArray) -> None:
+        """Adds rows to the present row group. Raises AlignmentError for a type that cannot be a key."""
+        _feed([self._group] if self._whole is None else [self._group, self._whole], keys)
+
+    def end_group(self) -> None:
+        """Ends the present row group."""
+        self.groups.append(self._group.hexdigest())
+        if self._whole is None:
+            self._whole = self._group
+        self._group = KeyDigest()
+
+    def hexdigest(self) -> str:
+        """Returns the digest of all row groups that have ended, 64 hex digits."""
+        return (self._whole or KeyDigest()).hexdigest()
+
+
+def _feed(digests: Sequence[KeyDigest], keys: pa.Array | pa.ChunkedArray) -> None:
+    """Adds rows to several digests."""
+    _kind(keys.type)
+    for chunk in _chunks(keys):
+        if len(chunk) == 0:
+            continue
+        plain = _plain_chunk(chunk)
+        present = plain.drop_null() if plain.null_count else plain  # a null's slot may hold bytes
+        if pa.types.is_large_binary(plain.type):
+            lengths = _fixed_bytes(_compute.fill_null(_compute.binary_length(plain), _NO_LENGTH))
+            values = _joined_bytes(present)
         else:
-            lengths = pc.if_else(keys.is_valid(), pa.scalar(8, pa.int64()), _NO_LENGTH)
-            self._lengths.update(_fixed_bytes(lengths))
-            self._values.update(_fixed_bytes(present))
+            lengths = _fixed_bytes(pc.if_else(plain.is_valid(), pa.scalar(8, pa.int64()), _NO_LENGTH))
+            values = _fixed_bytes(present)
+        for digest in digests:
+            digest.add_bytes(len(chunk), lengths, values)
 
 
 def key_digest(keys: pa.Array | pa.ChunkedArray) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sidecar_core.align import KeyDigest
+from sidecar_core.align import GroupedKeyDigest
 from sidecar_core.errors import ShardError, StorageError, UsageError
 from sidecar_core.footer import FooterInfo
 
@@ -81,8 +81,7 @@ class ShardWriter:
         self._max_bytes = max_row_group_bytes or (IMAGE_ROW_GROUP_BYTES if image_columns else ROW_GROUP_BYTES)
         self._pending: list[pa.Table] = []
         self._pending_rows = self._pending_bytes = 0
-        self._digest = KeyDigest()
-        self._group_digests: list[str] = []
+        self._digest = GroupedKeyDigest()
         self._finished = False
         self._sink: pa.NativeFile | None = None
         self._writer: Any = None  # a pq.ParquetWriter; its stubs lag behind
@@ -135,9 +134,9 @@ class ShardWriter:
             report = ShardFileReport(
                 rows=self._digest.rows,
                 size_bytes=0,
-                row_groups=len(self._group_digests),
+                row_groups=len(self._digest.groups),
                 key_digest=self._digest.hexdigest(),
-                key_digest_row_groups=tuple(self._group_digests),
+                key_digest_row_groups=tuple(self._digest.groups),
             )
             writer, sink = self._open_parts()
             writer.add_key_value_metadata(
@@ -202,10 +201,8 @@ class ShardWriter:
             return
         table = pa.concat_tables(self._pending)
         writer.write_table(table, row_group_size=table.num_rows)
-        keys = KeyDigest()
-        keys.update(table.column(0))
         self._digest.update(table.column(0))
-        self._group_digests.append(keys.hexdigest())
+        self._digest.end_group()
         self._pending = []
         self._pending_rows = self._pending_bytes = 0
 
@@ -256,17 +253,14 @@ def check_shard_file(path: Path, schema: pa.Schema, rows: int) -> None:
 
 def _read_through(file: pq.ParquetFile) -> tuple[int, tuple[str, ...], str]:
     """Reads every page; returns the rows, and the key digests of the row groups and of the whole."""
-    whole = KeyDigest()
-    digests: list[str] = []
+    digest = GroupedKeyDigest()
     for number in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(number)
         batch_rows = max(1, min(_MOST_READ_ROWS, _READ_UNIT_BYTES * group.num_rows // max(1, group.total_byte_size)))
-        keys = KeyDigest()
         for batch in file.iter_batches(batch_rows, row_groups=[number], use_threads=False):
-            keys.update(batch.column(0))
-            whole.update(batch.column(0))
-        digests.append(keys.hexdigest())
-    return whole.rows, tuple(digests), whole.hexdigest()
+            digest.update(batch.column(0))
+        digest.end_group()
+    return digest.rows, tuple(digest.groups), digest.hexdigest()
 
 
 def _open_parquet_writer(sink: pa.NativeFile, schema: pa.Schema, image_columns: Collection[str]) -> pq.ParquetWriter:
