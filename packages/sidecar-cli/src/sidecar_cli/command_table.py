@@ -51,6 +51,13 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
+        "doctor",
+        "doctor",
+        "doctor",
+        _START,
+        ("sidecar doctor", "sidecar doctor s3://b/getty_parquet/ --write-test", "sidecar doctor --torture"),
+    ),
+    Command(
         "run",
         "run",
         "run",

@@ -33,10 +33,10 @@ def takes(options: Iterable[Option]) -> Callable[[Callable[..., None]], Callable
         def call(**values: OptionValue) -> None:
             for option in table:
                 value = values[option.parameter]
-                if isinstance(value, enum.Enum):
-                    values[option.parameter] = value.value
-                elif option.repeated:
-                    values[option.parameter] = list(value or ())
+                if option.repeated:
+                    values[option.parameter] = [_plain(each) for each in value or ()]
+                else:
+                    values[option.parameter] = _plain(value)
             check_numbers(table, values)
             command(**values)
 
@@ -46,6 +46,11 @@ def takes(options: Iterable[Option]) -> Callable[[Callable[..., None]], Callable
         return call
 
     return decorate
+
+
+def _plain(value: OptionValue) -> OptionValue:
+    """Returns the value of a choice as text, and any other as it is."""
+    return value.value if isinstance(value, enum.Enum) else value
 
 
 def _parameter(option: Option) -> inspect.Parameter:

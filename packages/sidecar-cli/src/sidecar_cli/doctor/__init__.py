@@ -1,0 +1,1 @@
+"""What `sidecar doctor` looks at: each module returns findings and mends nothing."""

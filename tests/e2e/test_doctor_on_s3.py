@@ -1,0 +1,70 @@
+"""`sidecar doctor` at an S3 server: what can be done there is found out, and main datasets stay as they are."""
+
+from __future__ import annotations
+
+import json
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+from sidecar_core.testing.datasets import write_main
+
+BUCKET = "doctors-bucket"
+
+
+@pytest.fixture
+def s3(tmp_path):
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    environment = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": str(tmp_path / "no-config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "no-credentials"),
+        "RAY_ADDRESS": "",
+    }
+    keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
+    client = boto3.client("s3", endpoint_url=environment["AWS_ENDPOINT_URL"], **keys)
+    client.create_bucket(Bucket=BUCKET)
+    write_main(tmp_path / "main", {"a.parquet": [b"x"]})
+    client.upload_file(str(tmp_path / "main/a.parquet"), BUCKET, "main/a.parquet")
+    yield client, environment
+    client.close()
+    server.stop()
+
+
+def everything_in(client):
+    return {each["Key"]: each["ETag"] for each in client.list_objects_v2(Bucket=BUCKET).get("Contents", [])}
+
+
+def test_a_main_dataset_is_listed_and_read_and_the_write_test_goes_beside_it(sidecar, s3):
+    client, environment = s3
+    before = everything_in(client)
+    done = sidecar("doctor", f"s3://{BUCKET}/main", "--write-test", "--json", env=environment)
+    found = {each["what"]: (each["level"], each["fact"]) for each in json.loads(done.stdout)["findings"]}
+    assert found["aws credentials"][0] == "ok"
+    assert "'env'" in found["aws credentials"][1]
+    assert found[f"list s3://{BUCKET}/main/"] == ("ok", "1 shards among 1 objects")
+    assert found[f"read s3://{BUCKET}/main/"][0] == "ok"
+    assert "conditional writes are honoured" in found[f"write s3://{BUCKET}/main_sidecar/"][1]
+    assert everything_in(client) == before
+
+
+def test_a_whole_bucket_has_no_place_for_a_write_test(sidecar, s3):
+    client, environment = s3
+    before = everything_in(client)
+    done = sidecar("doctor", f"s3://{BUCKET}", "--write-test", "--json", env=environment)
+    found = {each["what"]: each["level"] for each in json.loads(done.stdout)["findings"]}
+    assert found[f"write s3://{BUCKET}/"] == "warn"
+    assert everything_in(client) == before
+
+
+def test_a_bucket_that_is_not_there_fails(sidecar, s3):
+    _, environment = s3
+    done = sidecar("doctor", "s3://no-such-bucket/x", "--json", env=environment, status=1)
+    failed = [each["what"] for each in json.loads(done.stdout)["findings"] if each["level"] == "fail"]
+    assert failed == ["list s3://no-such-bucket/x/"]
