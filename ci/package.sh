@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
 # Every check of one package, in environments that hold only what it declares.
 #   ci/package.sh NAME [-v] [STEP…]     NAME as in packages/, with or without "sidecar-"
-# Steps, all of them when none is named:
-#   deps     what it imports is what it declares
-#   slim     installed without extras, importing it brings nothing heavy
-#   tests    its tests, with its extras and test group and nothing else
-#   wheel    its wheel is complete, and its tests pass on it outside the repository
-#   floors   its tests on Python 3.11 with the lowest versions that it allows
+# Steps; without any: deps, slim, tests, wheel, floors.
+#   deps      what it imports is what it declares
+#   slim      installed without extras, importing it brings nothing heavy
+#   tests     its tests, with its extras and test group and nothing else
+#   contents  its wheel is complete, asks for nothing more than it may, and is imported outside the repository
+#   wheel     the same, and its tests pass on it there
+#   floors    its tests outside the repository, on its wheel and those of its siblings, on Python 3.11 with the
+#             lowest versions that it allows
+# SIDECAR_DIST names a folder that has all wheels and source distributions built.
 set -euo pipefail
 
-usage() { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 name= steps= verbose=0
 for argument in "$@"; do
     case $argument in
         -v) verbose=1 ;;
-        deps | slim | tests | wheel | floors) steps="$steps $argument" ;;
+        deps | slim | tests | contents | wheel | floors) steps="$steps $argument" ;;
         -*) usage ;;
         *) [ -z "$name" ] || usage; name=sidecar-${argument#sidecar-} ;;
     esac
@@ -41,23 +44,36 @@ check_tests() {
     only_declared --all-extras --group test -- pytest -q "packages/$name"
 }
 
-check_wheel() {
-    local dist="$scratch/dist" outside="$scratch/outside" python="$scratch/outside/venv/bin/python"
+# Installs the wheel, with what it may need besides and its siblings' wheels, into $scratch/outside/venv.
+check_contents() {
+    local dist="${SIDECAR_DIST:-$scratch/dist}" outside="$scratch/outside" python="$scratch/outside/venv/bin/python"
     mkdir -p "$outside"
-    uv build --quiet --all-packages --out-dir "$dist" # the wheel is built from the source distribution
-    uv run --quiet --no-project python ci/wheel_contents.py "packages/$name" "$dist"/"$module"-*.whl
+    [ -n "${SIDECAR_DIST:-}" ] || uv build --quiet --all-packages --out-dir "$dist" # wheels from source distributions
+    uv run --quiet --no-project python ci/wheel_contents.py "packages/$name" "$dist/$module"-*.whl "$dist/$module"-*.tar.gz
     uv export --quiet --package "$name" --all-extras --no-default-groups --group test --no-emit-workspace \
         --no-hashes --no-header --no-annotate --output-file "$outside/requirements.txt" >/dev/null
-    uv venv --quiet "$outside/venv"
+    uv venv --quiet --clear "$outside/venv"
     (
         cd "$outside"
         uv pip install --quiet --python "$python" --requirements requirements.txt
         # Siblings come from their wheels too, and with --no-deps nothing undeclared comes along.
-        uv pip install --quiet --python "$python" --offline --find-links "$dist" "$dist"/"$module"-*.whl
-        cp -R "$root/packages/$name/tests" "$outside/tests"
-        # Not `python -m pytest`: that would put the tests' folder on the import path.
-        venv/bin/pytest -q -p no:cacheprovider -c "$root/pyproject.toml" --rootdir "$outside" "$outside/tests"
+        uv pip install --quiet --python "$python" --offline --find-links "$dist" "$dist/$module"-*.whl
+        "$python" "$root/ci/slim_import.py" "$module" --shared
     )
+}
+
+check_wheel() {
+    check_contents
+    test_outside "$scratch/outside/venv/bin/pytest"
+}
+
+# Runs the package's tests from a copy of them. Not `python -m pytest`: that would put their folder on the import path.
+test_outside() { # command… that runs pytest
+    local outside="$scratch/outside"
+    rm -rf "$outside/tests"
+    mkdir -p "$outside"
+    cp -R "$root/packages/$name/tests" "$outside/tests"
+    (cd "$outside" && "$@" -q -p no:cacheprovider -c "$root/pyproject.toml" --rootdir "$outside" "$outside/tests")
 }
 
 check_floors() {
@@ -70,12 +86,13 @@ check_floors() {
     done
     # The exact pins would forbid the lowest versions.
     sed -i.bak '/^constraint-dependencies = \[$/,/^\]$/d' "$copy/pyproject.toml"
-    (
-        cd "$copy"
-        lowest() { only_declared --python 3.11 --resolution lowest-direct --all-extras --group test -- "$@"; }
-        lowest python ci/floors.py "packages/$name"
-        lowest pytest -q "packages/$name"
-    )
+    # Not editable: the package and its siblings are built into wheels.
+    lowest() {
+        only_declared --project "$copy" --no-editable --python 3.11 --resolution lowest-direct --all-extras --group test \
+            -- "$@"
+    }
+    (cd "$copy" && lowest python ci/floors.py "packages/$name")
+    test_outside lowest pytest
 }
 
 for step in ${steps:-deps slim tests wheel floors}; do

@@ -59,9 +59,11 @@ def _wheel_problems(package: Path, wheel: Path) -> list[str]:
         names = set(archive.namelist())
         info = next(name for name in names if name.endswith(".dist-info/METADATA"))
         metadata = Parser().parsestr(archive.read(info).decode())
+        changed = [name for name in expected & names if archive.read(name) != (package / "src" / name).read_bytes()]
     held = {name for name in names if ".dist-info/" not in name}
     problems = [f"lacks {name}" for name in sorted(expected - held)]
     problems += [f"holds {name}, which is not in {package / 'src'}" for name in sorted(held - expected)]
+    problems += [f"holds {name} with another content" for name in sorted(changed)]
     must = [f"{package.name.replace('-', '_')}/py.typed", *MUST_HOLD.get(package.name, [])]
     problems += [f"lacks {name}" for name in must if name not in held]
     if not any("/licenses/" in name for name in names):

@@ -37,13 +37,17 @@ def load(path: Path):
     return module
 
 
+STEP_S = 900  # of one step; installing a gigabyte on a busy machine takes minutes
+
+
 def run_steps(command) -> list[str]:
-    """Returns what a program printed; each of its lines starts the time anew after which a test counts as hanging."""
+    """Returns what a program printed; after each line it has its time anew, after which it counts as hanging."""
     lines = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        faulthandler.dump_traceback_later(STEP_S, exit=True, file=sys.__stderr__)
         for line in process.stdout:
             lines.append(line)
-            faulthandler.dump_traceback_later(300, exit=True, file=sys.__stderr__)
+            faulthandler.dump_traceback_later(STEP_S, exit=True, file=sys.__stderr__)
     assert process.returncode == 0, "".join(lines)
     return lines
 
