@@ -5,9 +5,10 @@ from __future__ import annotations
 import secrets
 import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from sidecar_core.errors import ConflictError, StorageError, StorageNotFoundErro
 from sidecar_core.storage.base import STAGING_FOLDER, ObjectInfo, Storage, check_condition
 from sidecar_core.storage.s3_client import NoSuchRangeError, RetryPolicy, S3Client, require_boto3
 from sidecar_core.storage.s3_reader import TAIL_BYTES, ObjectReader
+from sidecar_core.storage.s3_uploads import PendingUploads
 from sidecar_core.storage.staging import clean_temporary_folder, free_bytes_at, temporary_folder
 from sidecar_core.storage.uris import split_bucket
 
@@ -29,7 +31,6 @@ PART_BYTES = 8 * 2**20  # four at a time are in memory
 _MOST_PARTS = 10_000
 _PARALLEL_PARTS = 4
 _COMMIT_KEY = "sidecar-commit"
-_ABANDONED_AFTER = timedelta(days=1)
 
 
 class S3Storage(Storage):
@@ -140,7 +141,8 @@ class S3Storage(Storage):
             if size <= self._single_put_bytes:
                 if self._ignores_conditions:
                     self._look_first(rel_path, replace)
-                info = self._put(rel_path, partial(local.open, "rb"), size, _condition(replace is None, replace))
+                paced = partial(self._retry.paced_file, local)
+                info = self._put(rel_path, paced, size, _condition(replace is None, replace))
             else:
                 info = self._put_in_parts(local, rel_path, size, replace)
         except FileNotFoundError as error:
@@ -159,17 +161,7 @@ class S3Storage(Storage):
 
     def clean_staging(self) -> int:
         """Removes the staging folders of dead processes of this host, and uploads that were left a day ago."""
-        removed = clean_temporary_folder()
-        before = datetime.now(UTC) - _ABANDONED_AFTER
-        where = {"Bucket": self._bucket, "Prefix": self._key_prefix}
-        with suppress(StorageError):  # not every store can list uploads, and not everyone may
-            for upload in self._client.call("list_multipart_uploads", self.prefix, "look at", **where).get(
-                "Uploads", []
-            ):
-                if upload["Initiated"] < before:
-                    self._abort(upload["Key"], upload["UploadId"])
-                    removed += 1
-        return removed
+        return clean_temporary_folder() + self._uploads.abort_abandoned(self._key_prefix, datetime.now(UTC))
 
     def free_bytes(self) -> int | None:
         return free_bytes_at(Path(tempfile.gettempdir()))
@@ -191,6 +183,10 @@ class S3Storage(Storage):
             if self._client_or_none is None:
                 self._client_or_none = S3Client(self.prefix, self._options, self._retry)
             return self._client_or_none
+
+    @property
+    def _uploads(self) -> PendingUploads:
+        return PendingUploads(self._client, self._bucket)
 
     def _where(self, rel_path: str) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": self._key_prefix + rel_path}
@@ -230,8 +226,10 @@ class S3Storage(Storage):
         token = secrets.token_hex(16)
         where, uri = self._where(rel_path), self.uri(rel_path)
         metadata = {_COMMIT_KEY: token}
+        began_s = time.monotonic()
         created = self._client.call("create_multipart_upload", uri, "begin to write", **where, Metadata=metadata)
         upload_id = created["UploadId"]
+        answered_s = time.monotonic()
         refused: StorageError | None = None
         try:
             parts = self._upload_parts(local, rel_path, size, upload_id)
@@ -248,11 +246,15 @@ class S3Storage(Storage):
                 )
             except (ConflictError, StorageNotFoundError) as error:
                 refused = error
-            return self._confirm(rel_path, token, size, refused)
+            info = self._confirm(rel_path, token, size, refused)
         except BaseException:
             with suppress(StorageError):
-                self._abort(where["Key"], upload_id)
+                self._uploads.abort(where["Key"], upload_id)
             raise
+        if created["ResponseMetadata"]["RetryAttempts"]:  # an answer may have been lost, and an upload's name with it
+            now_s = time.monotonic()
+            self._uploads.abort_lost(where["Key"], began_s_ago=now_s - began_s, answered_s_ago=now_s - answered_s)
+        return info
 
     def _upload_parts(self, local: Path, rel_path: str, size: int, upload_id: str) -> list[dict[str, object]]:
         length = max(self._part_bytes, -(-size // _MOST_PARTS))
@@ -304,17 +306,6 @@ class S3Storage(Storage):
                 f"{self.uri(rel_path)}: changed since it was looked at: {_said(expected)} then, {_said(present)} now"
             )
             raise ConflictError(message, None, "another writer is at work: see lease.json, then plan the run again")
-
-    def _abort(self, key: str, upload_id: str) -> None:
-        with suppress(StorageNotFoundError):
-            self._client.call(
-                "abort_multipart_upload",
-                f"s3://{self._bucket}/{key}",
-                "give up writing",
-                Bucket=self._bucket,
-                Key=key,
-                UploadId=upload_id,
-            )
 
 
 def _rebuild(

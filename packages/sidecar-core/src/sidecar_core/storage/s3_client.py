@@ -15,9 +15,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from sidecar_core.errors import ConflictError, StorageError, StorageNotFoundError
+from sidecar_core.storage.s3_pace import PacedFile, Pacer, pace_answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from sidecar_core.storage.base import ConnectionOptions
 
@@ -73,6 +75,9 @@ class RetryPolicy:
         longest_wait_s: longest wait in seconds.
         give_up_s: seconds after which no further call begins.
         silence_s: seconds without a byte after which a call has failed.
+        slow_bytes_per_s: a body that moves more slowly than this on average has failed too, so that it may last
+            `size / slow_bytes_per_s` seconds at most, and a window.
+        slow_window_s: seconds that are looked at for that average.
     """
 
     attempts: int = 10
@@ -81,6 +86,16 @@ class RetryPolicy:
     longest_wait_s: float = 20.0
     give_up_s: float = 300.0
     silence_s: float = 60.0
+    slow_bytes_per_s: float = 8192.0
+    slow_window_s: float = 60.0
+
+    def pacer(self) -> Pacer:
+        """Returns what watches over one body."""
+        return Pacer(self.slow_bytes_per_s, self.slow_window_s)
+
+    def paced_file(self, path: Path) -> PacedFile:
+        """Opens a file to be sent."""
+        return PacedFile(path, self.pacer())
 
     def longest_waits_s(self) -> float:
         """Returns how long the waits of one call last together at most."""
@@ -113,6 +128,7 @@ class S3Client:
         self._options = options
         self._retry = retry
         self._api = _make_api(prefix, options, retry.silence_s)
+        pace_answers(self._api, retry.pacer)
 
     def call(self, operation: str, uri: str, action: str, /, **parameters: object) -> dict[str, Any]:
         """Calls an operation of the S3 API.
@@ -123,13 +139,19 @@ class S3Client:
             action: what is being done, for messages: `cannot <action> it`.
             parameters: of the operation; a callable opens a body anew for each attempt.
 
+        Returns:
+            boto3's answer; `RetryAttempts` in its metadata are the attempts that failed before.
+
         Raises:
             StorageNotFoundError: 404.
             ConflictError: 412.
             StorageError: anything else that did not pass.
         """
+        attempts = 0
 
         def attempt() -> dict[str, Any]:
+            nonlocal attempts
+            attempts += 1
             fresh = dict(parameters)
             with ExitStack() as opened:
                 for name, value in parameters.items():
@@ -138,7 +160,9 @@ class S3Client:
                         fresh[name] = opened.enter_context(body)
                 return getattr(self._api, operation)(**fresh)
 
-        return self.persist(attempt, uri, action)
+        answer = self.persist(attempt, uri, action)
+        answer["ResponseMetadata"]["RetryAttempts"] = attempts - 1
+        return answer
 
     def persist(self, attempt: Callable[[], T], uri: str, action: str) -> T:
         """Calls `attempt` until it succeeds, fails for good, or the policy is exhausted; see `call`."""

@@ -6,18 +6,21 @@ import http.client
 import sys
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack, closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from email.message import Message
 
 Fault: TypeAlias = (
     int
     | tuple[int, bytes]
-    | Literal["drop", "lose_answer", "cut_body", "cut_chunks", "stall_body", "error_in_200"]
+    | tuple[int, bytes, dict[str, str]]
+    | Literal[
+        "drop", "lose_answer", "cut_body", "cut_chunks", "stall_body", "dribble_body", "dribble_upload", "error_in_200"
+    ]
     | None
 )
 CODES: Mapping[int, str] = {
@@ -27,6 +30,7 @@ CODES: Mapping[int, str] = {
     500: "InternalError",
     503: "SlowDown",
 }
+_PIECE_BYTES = 64 * 1024
 _ERROR_IN_200 = b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>InternalError</Code><Message>x</Message></Error>'
 
 
@@ -35,30 +39,34 @@ class FaultyProxy:
 
     `fault(method, path, headers)` returns None to pass the request on, or
 
-    - a status to answer with S3's error in the body, or `(status, body)`;
+    - a status to answer with S3's error in the body, or `(status, body)`, or `(status, body, headers)`;
     - `drop`: close the connection at once;
     - `lose_answer`: pass the request on, and close the connection before the answer;
     - `cut_body`: close the connection half way through the answer's body;
     - `cut_chunks`: end the answer's body half way, in a form in which nobody can tell by its length;
     - `stall_body`: send half of the answer's body, and then nothing for `stall_s`;
+    - `dribble_body`: send the answer's body byte by byte, one each `dribble_s`;
+    - `dribble_upload`: take the request's body in pieces of 64 KiB, one each `dribble_s`, then pass it on;
     - `error_in_200`: answer 200 with an error in the body, as S3 does when a long request fails late.
 
     Args:
         target: URL of the server.
         delay_s: seconds that each request takes longer than the server makes it.
         stall_s: how long a stalled body stands still before its connection is closed.
+        dribble_s: how long each piece of a body that dribbles takes.
 
     Attributes:
         url: of the proxy.
         requests: method and path of each request so far.
     """
 
-    def __init__(self, target: str, *, delay_s: float = 0.0, stall_s: float = 1.0) -> None:
+    def __init__(self, target: str, *, delay_s: float = 0.0, stall_s: float = 1.0, dribble_s: float = 0.02) -> None:
         self.fault: Callable[[str, str, Message], Fault] = lambda method, path, headers: None  # noqa: ARG005
         self.requests: list[tuple[str, str]] = []
         self._target = target.removeprefix("http://")
         self._delay_s = delay_s
         self.stall_s = stall_s
+        self.dribble_s = dribble_s
         self._lock = threading.Lock()
         self._one_completion = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"proxy": self}))
@@ -104,12 +112,13 @@ class FaultyProxy:
         passed = {name: value for name, value in headers.items() if name != "Expect"}
         # moto looks at the condition of such a request and heeds it in two steps
         completes = method == "POST" and "uploadId=" in path
-        with self._one_completion if completes else nullcontext():
-            connection = http.client.HTTPConnection(self._target, timeout=30)
+        with ExitStack() as stack:
+            if completes:
+                stack.enter_context(self._one_completion)
+            connection = stack.enter_context(closing(http.client.HTTPConnection(self._target, timeout=30)))
             connection.request(method, path, body=body or None, headers=passed)
             response = connection.getresponse()
             content = response.read()
-            connection.close()
         return response.status, dict(response.getheaders()), content
 
 
@@ -131,8 +140,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def answer(self) -> None:
         """Answers a request, or does to it what `fault` says."""
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         fault = self.proxy.choose(self.command, self.path, self.headers)
+        left = int(self.headers.get("Content-Length") or 0)
+        if fault == "dribble_upload":
+            body, fault = b"".join(self._dribbled(left)), None
+        else:
+            body = self.rfile.read(left)
+        if len(body) < left:  # the client has gone
+            self.close_connection = True
+            return
         if isinstance(fault, int):
             fault = fault, f"<Error><Code>{CODES.get(fault, fault)}</Code></Error>".encode()
         if fault == "error_in_200":
@@ -140,8 +156,8 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "drop":
             self.close_connection = True
         elif isinstance(fault, tuple):
-            status, text = fault
-            self._send(status, {}, b"" if self.command == "HEAD" else text)
+            status, text, *more = fault
+            self._send(status, more[0] if more else {}, b"" if self.command == "HEAD" else text)
         else:
             status, headers, content = self.proxy.pass_on(self.command, self.path, body, self.headers)
             if fault == "lose_answer":
@@ -165,10 +181,21 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = self.close_connection or how is not None
         if self.command == "HEAD":
             return
+        if how == "dribble_body":
+            for byte in content:
+                self.wfile.write(bytes((byte,)))
+                time.sleep(self.proxy.dribble_s)
+            return
         self.wfile.write(content[: len(content) // 2] if how is not None else content)
         if how == "stall_body":
             self.wfile.flush()
             time.sleep(self.proxy.stall_s)
+
+    def _dribbled(self, left: int) -> Iterator[bytes]:
+        while left and (piece := self.rfile.read(min(left, _PIECE_BYTES))):
+            left -= len(piece)
+            yield piece
+            time.sleep(self.proxy.dribble_s)
 
     def log_message(self, *arguments: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Says nothing."""
