@@ -9,7 +9,15 @@ import pytest
 from sidecar_core.dataset import load_dataset
 from sidecar_core.errors import RefusedError, ShardError, StorageNotFoundError
 from sidecar_core.footer import read_footer
-from sidecar_core.inputs import ABSENT_BYTES, changed_source, find_file, sibling_version, source_version, why_changed
+from sidecar_core.inputs import (
+    ABSENT_BYTES,
+    find_file,
+    is_as_planned,
+    same_version,
+    sibling_version,
+    source_version,
+    why_changed,
+)
 from sidecar_core.pipeline import build_pipeline
 from sidecar_core.plan import RunPlan, plan_run
 from sidecar_core.side_inputs import SiblingSpec, load_side_inputs
@@ -18,9 +26,9 @@ from sidecar_core.testing.datasets import read_dataset, write_main
 from sidecar_core.testing.engine import run_every_shard
 
 
-def write(path, rows):
+def write(path, rows, start=0):
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table({"value": pa.array(range(rows), pa.int64())}), path)
+    pq.write_table(pa.table({"value": pa.array(range(start, start + rows), pa.int64())}), path)
     return path
 
 
@@ -111,7 +119,32 @@ def test_a_prefix_is_another_version_when_any_of_its_shards_is(tmp_path):
     (tmp_path / "t/notes.txt").write_text("no shard")
     assert source_version(f"{tmp_path}/t/") == before
     write(tmp_path / "t/deep/b.parquet", 3)
-    assert changed_source({before.uri: before}, source_version(f"{tmp_path}/t/"))
+    assert not same_version(before, source_version(f"{tmp_path}/t/"))
+    assert not is_as_planned(before)
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "t/"])
+def test_a_source_that_is_copied_or_touched_is_the_same_version_and_one_rewritten_is_not(tmp_path, name):
+    for here in ("x.parquet", "t/a.parquet", "t/deep/b.parquet"):
+        write(tmp_path / "here" / here, 5, start=10)
+    planned = source_version(f"{tmp_path}/here/{name}")
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    for path in tmp_path.glob("*/**/*.parquet"):
+        os.utime(path, ns=(1, 1))
+    assert same_version(planned, source_version(f"{tmp_path}/there/{name}"))
+    assert is_as_planned(planned)
+    for path in tmp_path.glob("here/**/*.parquet"):
+        write(path, 5, start=20)
+    assert source_version(planned.uri).size_bytes == planned.size_bytes
+    assert not is_as_planned(planned)
+
+
+def test_files_that_only_look_alike_in_a_listing_are_other_versions(tmp_path):
+    for name, start in (("a", 10), ("b", 20)):
+        os.utime(write(tmp_path / f"{name}.parquet", 5, start=start), ns=(1, 1))
+    one, other = (source_version(f"{tmp_path}/{name}.parquet") for name in "ab")
+    assert (one.size_bytes, one.etag, one.mtime_ns) == (other.size_bytes, other.etag, other.mtime_ns)
+    assert not same_version(one, other)
 
 
 def test_a_file_and_a_folder_with_a_shard_s_name_are_told_apart(tmp_path):
@@ -133,7 +166,6 @@ def test_a_copy_of_the_same_file_is_the_same_version(tmp_path):
     (tmp_path / "copy").replace(tmp_path / "a.parquet")
     os.utime(tmp_path / "a.parquet", ns=(1, 1))
     assert why_changed(before, storage, storage.stat("a.parquet")) == ""
-    assert not changed_source({before.uri: before}, sibling_version(storage, "a.parquet"))
     write(tmp_path / "a.parquet", 6)
     assert why_changed(before, storage, storage.stat("a.parquet")) == "changed"
     (tmp_path / "a.parquet").write_bytes(b"x" * before.size_bytes)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -80,17 +82,72 @@ def test_a_sibling_that_appears_later_makes_its_shard_stale(world, pipeline):
     assert whys(pipeline, world)["b.parquet"][0] == "done"
 
 
-def test_the_same_pipeline_on_another_sibling_is_stale(world, make_pipeline, pipeline):
-    assert run(pipeline, world).ok
-    (world / "other").mkdir()
-    moved = make_pipeline(
+@pytest.fixture
+def elsewhere(world, make_pipeline):
+    return make_pipeline(
         [
             {"type": "copy_from_sibling", "source_prefix": f"{world}/other", "required": False},
-            {"type": "count_source", "source": f"{world}/table.parquet"},
+            {"type": "count_source", "source": f"{world}/other.parquet"},
         ]
     )
-    state, said = whys(moved, world)["a.parquet"]
-    assert (state, said) == ("stale", f"it was not made from {world}/other/a.parquet")
+
+
+def test_what_was_moved_or_copied_makes_nothing_stale(world, pipeline, elsewhere):
+    assert run(pipeline, world).ok
+    shutil.copytree(world / "ocr", world / "other", copy_function=shutil.copyfile)
+    (world / "table.parquet").rename(world / "other.parquet")
+    assert set(whys(elsewhere, world).values()) == {("done", "")}
+
+
+def test_other_content_elsewhere_is_stale_and_both_places_are_said(world, pipeline, elsewhere):
+    assert run(pipeline, world).ok
+    shutil.copytree(world / "ocr", world / "other")
+    write(world / "other/a.parquet", 3, start=1)
+    write(world / "other.parquet", 7, start=1)
+    said = {rel_path: why for rel_path, (_, why) in whys(elsewhere, world).items()}
+    assert said == {
+        "a.parquet": f"the sibling's shard {world}/other/a.parquet is another one than {world}/ocr/a.parquet",
+        "b.parquet": f"{world}/other.parquet is another one than {world}/table.parquet",
+    }
+
+
+def test_two_sources_that_change_places_make_shards_stale(world, make_pipeline):
+    for name, text in (("one", "of one"), ("two", "of two")):
+        pq.write_table(pa.table({"image_key": ["key-0"], "text": [text]}), world / f"{name}.parquet")
+
+    def recaption(*files):
+        sources = [
+            {"name": name, "source": f"{world}/{file}.parquet", "text_column": "text"}
+            for name, file in zip("ab", files, strict=True)
+        ]
+        return make_pipeline([{"type": "recaption_merge", "sources": sources}])
+
+    assert run(recaption("one", "two"), world).ok
+    assert whys(recaption("one", "two"), world)["a.parquet"] == ("done", "")
+    why = f"{world}/two.parquet is another one than {world}/one.parquet"
+    assert whys(recaption("two", "one"), world)["a.parquet"] == ("stale", why)
+
+
+def test_two_siblings_that_change_places_make_shards_stale(world, make_pipeline):
+    for name, value in (("x", 1), ("y", 2)):
+        for rel_path in ("a.parquet", "b.parquet"):
+            keys = pq.read_table(world / "main" / rel_path).column("image_key")
+            path = world / name / rel_path
+            path.parent.mkdir(exist_ok=True)
+            pq.write_table(pa.table({"image_key": keys, "n": [value] * len(keys), "m": [value] * len(keys)}), path)
+
+    def merge(*prefixes):
+        return make_pipeline(
+            [
+                {"type": "merge_from_sidecar", "source_prefix": f"{world}/{prefix}", "columns": [column]}
+                for prefix, column in zip(prefixes, "nm", strict=True)
+            ]
+        )
+
+    assert run(merge("x", "y"), world).ok
+    assert whys(merge("x", "y"), world)["a.parquet"] == ("done", "")
+    assert whys(merge("y", "x"), world)["a.parquet"][0] == "stale"
+    assert whys(merge("x", "x"), world)["a.parquet"][0] == "stale"
 
 
 @pytest.mark.parametrize("prefix", ["ocr", "ocr/inside", "table.parquet"])

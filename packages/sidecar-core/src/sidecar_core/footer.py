@@ -52,7 +52,8 @@ class FooterInfo:
         fingerprint: of all that makes the file's columns.
         run_id: the run that wrote it.
         version: of sidecar-core then.
-        inputs: the files that it was made from.
+        inputs: the files that it was made from: the main shard, siblings' shards, then sources, in the order in which
+            ops declare them.
         rows: its rows.
         key_digest: `sidecar_core.align.KeyDigest` of the whole key column.
         key_digest_row_groups: the same of each of its row groups.
@@ -67,6 +68,10 @@ class FooterInfo:
     key_digest: str
     key_digest_row_groups: tuple[str, ...]
     invalid: Mapping[str, Mapping[str, int]]
+
+    def inputs_of(self, kind: str) -> list[InputVersion]:
+        """Returns the inputs of a kind, in their order."""
+        return [version for version in self.inputs if version.kind == kind]
 
     def to_metadata(self) -> dict[bytes, bytes]:
         """Returns the metadata as Parquet stores it: text, and JSON where there is structure."""

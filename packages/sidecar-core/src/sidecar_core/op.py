@@ -178,7 +178,11 @@ class BaseOp:
         return {}
 
     def declare_siblings(self, dataset: Dataset) -> Sequence[SiblingSpec]:
-        """Returns the sidecars whose shard at the same rel_path it reads beside the main shard."""
+        """Returns the sidecars whose shard at the same rel_path it reads beside the main shard.
+
+        Their order, like that of side inputs and their sources, follows from parameters that are no locations: by
+        it, footers tell which of them has changed.
+        """
         del dataset
         return ()
 

@@ -59,8 +59,9 @@ class PlannedOutput:
         fingerprint: of all that makes its columns.
         image_columns: its binary columns, stored uncompressed.
         reason_columns: per judged column, the table column (or `column.child`) with its reasons.
-        siblings: the sidecars that are read by rel_path to make its columns.
-        sources: which versions of the side inputs' files and prefixes its columns are made from.
+        siblings: the sidecars that are read by rel_path to make its columns, in the order in which the ops declare
+            them, as often as they do: a footer's inputs are told apart by their place, for locations may change.
+        sources: which versions of the side inputs' files and prefixes its columns are made from, likewise.
     """
 
     name: str
@@ -324,8 +325,8 @@ def _planned_output(
             and (pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type))
         ),
         reason_columns=reasons,
-        siblings=tuple(dict.fromkeys(sibling for op in ops for sibling in op.declare_siblings(dataset))),
-        sources=tuple(versions(each) for each in dict.fromkeys(each for spec in side_inputs for each in spec.sources)),
+        siblings=tuple(sibling for op in ops for sibling in op.declare_siblings(dataset)),
+        sources=tuple(versions(each) for spec in side_inputs for each in spec.sources),
     )
 
 

@@ -25,6 +25,7 @@ from sidecar_core.execute import (
     sibling_versions,
 )
 from sidecar_core.footer import FooterInfo
+from sidecar_core.inputs import same_version
 from sidecar_core.op import OpContext
 from sidecar_core.outcome import ShardReport, count_reasons, reasons_at
 from sidecar_core.shard_reader import MainShard, open_parquet, read_row_group
@@ -73,7 +74,7 @@ def retry_shard(
         reasons: what to look for in the outputs' reason columns.
 
     Raises:
-        ShardError: an output shard is not one that this plan made of this main shard.
+        ShardError: an output shard is not one that this plan made of this main shard and its siblings' shards.
         OpError: an op broke its contract.
         LeaseLostError: the plan is leased, and the run no longer holds the lease of every output.
         StorageError: reading or committing failed, or an output shard was replaced meanwhile.
@@ -97,6 +98,7 @@ def retry_shard(
         ]
         for each in held:
             each.check_rows(source.num_rows)
+            each.check_siblings(siblings)
         _stream(plan, source, resources, chosen, splices)
         source.check_unchanged()
         check_siblings_unchanged(plan, shard.rel_path, siblings)
@@ -147,6 +149,14 @@ class _HeldShard:
         """Raises ShardError when it does not have that many rows."""
         if self.file.metadata.num_rows != rows:
             raise ShardError(f"{self.uri}: {self.file.metadata.num_rows} rows", f"the main shard's {rows}")
+
+    def check_siblings(self, siblings: Mapping[SiblingSpec, InputVersion]) -> None:
+        """Raises ShardError when rows that stay as they are were made from other versions of the siblings' shards."""
+        now = [siblings[spec] for spec in self._output.siblings]
+        before = self.footer.inputs_of("sibling")
+        if len(now) != len(before) or not all(map(same_version, before, now)):
+            message = f"{self.uri}: a sibling's shard is not the one that it was made from"
+            raise ShardError(message, None, "make it again: sidecar run --redo-stale")
 
     def take(self, rows: int) -> Iterator[pa.Table]:
         """Yields the next rows, so many in all, in pieces of about 8 MiB."""

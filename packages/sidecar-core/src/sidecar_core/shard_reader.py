@@ -12,12 +12,13 @@ import pyarrow.parquet as pq
 
 from sidecar_core.align import check_comparable
 from sidecar_core.errors import AlignmentError, ShardError, StorageError
-from sidecar_core.footer import InputVersion, parquet_footer_digest
+from sidecar_core.inputs import file_version
 from sidecar_core.safe_cast import CastError, check_castable, safe_cast
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Sequence
 
+    from sidecar_core.footer import InputVersion
     from sidecar_core.plan import RunPlan
     from sidecar_core.storage import ObjectInfo, Storage
 
@@ -123,14 +124,7 @@ class MainShard:
     @cached_property
     def version(self) -> InputVersion:
         """Which version of the main shard this is, for the footers of what is made from it."""
-        return InputVersion(
-            kind="main",
-            uri=self._uri,
-            size_bytes=self._info.size_bytes,
-            etag=self._info.etag,
-            mtime_ns=self._info.mtime_ns,
-            parquet_footer_digest=parquet_footer_digest(self._storage, self.rel_path),
-        )
+        return file_version(self._storage, self._info, kind="main")
 
     def check_unchanged(self) -> None:
         """Raises ShardError when the main shard was replaced while it was read."""

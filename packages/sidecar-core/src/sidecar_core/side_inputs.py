@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sidecar_core.errors import OpError, RefusedError, SidecarError
-from sidecar_core.inputs import changed_source, source_version
+from sidecar_core.inputs import is_as_planned
 from sidecar_core.registry import Registry
 
 if TYPE_CHECKING:
@@ -119,11 +119,10 @@ def load_side_inputs(plan: RunPlan) -> dict[int, dict[str, object]]:
 
 def _check_sources(plan: RunPlan) -> None:
     """Raises RefusedError when a source is no longer the version that the footers would name."""
-    planned = {version.uri: version for output in plan.outputs for version in output.sources}
-    for uri, version in planned.items():
-        if changed_source(planned, source_version(uri, plan.dataset.storage)):
+    for version in dict.fromkeys(version for output in plan.outputs for version in output.sources):
+        if not is_as_planned(version, plan.dataset.storage):
             raise RefusedError(
-                f"{uri} changed since the run was planned",
-                f"the file of {version.size_bytes} bytes that was there then",
+                f"{version.uri} changed since the run was planned",
+                f"the {version.size_bytes:,} bytes that were there then",
                 "start the run again",
             )

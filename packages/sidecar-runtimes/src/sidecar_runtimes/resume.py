@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sidecar_core.errors import ShardError
 from sidecar_core.footer import read_footer
-from sidecar_core.inputs import changed_source, why_changed
+from sidecar_core.inputs import same_version, why_changed
 from sidecar_core.plan import PlannedShard
 from sidecar_core.storage import shared_storage
 
@@ -172,22 +172,23 @@ class _MadeFrom:
             self._siblings[prefix] = storage, {info.rel_path: info for info in listed}
 
     def why_stale(self, output: PlannedOutput, footer: FooterInfo, info: ObjectInfo) -> str:
-        """Returns which input is another one than the footer names, and how; else an empty string."""
-        made_from = {version.uri: version for version in footer.inputs}
-        main = next((version for version in footer.inputs if version.kind == "main"), None)
-        why = "changed" if main is None else why_changed(main, self._main, info)
+        """Returns which input is another one than the footer names, and how; else an empty string.
+
+        Siblings and sources are told apart by their place among the footer's inputs: where they are is in no
+        fingerprint, so that two of them may have changed places.
+        """
+        main, siblings, sources = (footer.inputs_of(kind) for kind in ("main", "sibling", "side_input"))
+        why = why_changed(main[0], self._main, info) if main else "changed"
         if why:
             return f"the main shard {why}"
-        for spec in output.siblings:
+        if (len(siblings), len(sources)) != (len(output.siblings), len(output.sources)):
+            return "it was made from other sidecars and sources than the pipeline names"
+        for before, spec in zip(siblings, output.siblings, strict=True):
             storage, listed = self._siblings[spec.prefix]
-            uri = storage.uri(info.rel_path)
-            if uri not in made_from:
-                return f"it was not made from {uri}"
-            why = why_changed(made_from[uri], storage, listed.get(info.rel_path))
+            why = why_changed(before, storage, listed.get(info.rel_path))
             if why:
-                return f"the sibling's shard {uri} {why}"
-        for source in output.sources:
-            if changed_source(made_from, source):
-                was_it = source.uri in made_from
-                return f"{source.uri} changed" if was_it else f"it was not made from {source.uri}"
+                return f"the sibling's shard {storage.uri(info.rel_path)} {why}"
+        for before, now in zip(sources, output.sources, strict=True):
+            if not same_version(before, now):
+                return f"{now.uri} {'changed' if now.uri == before.uri else f'is another one than {before.uri}'}"
         return ""
