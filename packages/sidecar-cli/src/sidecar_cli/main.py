@@ -16,7 +16,10 @@ from sidecar_runtimes.exit_codes import ExitCode
 from sidecar_runtimes.program import asks_for_traceback, discard_stdout, prepare_process, report_error, status_of
 
 from sidecar_cli.command_table import COMMANDS, Command
+from sidecar_cli.completion import line_to_complete
 from sidecar_cli.program_name import program_name
+
+_COMPLETION_FLAGS = ("--install-completion", "--show-completion")
 
 
 def build_app(commands: Iterable[Command] = COMMANDS) -> typer.Typer:
@@ -55,8 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     prepare_process()
+    line = line_to_complete()
+    # shells look completions up under the last part of a path, and their scripts make variables of the name
+    is_about_completion = line is not None or any(word in _COMPLETION_FLAGS for word in given)
+    name = "sidecar" if is_about_completion else program_name()
     try:
-        typer.main.get_command(build_app(_named(given))).main(args=given, prog_name=program_name())
+        typer.main.get_command(build_app(_named(given if line is None else _complete_words(line)))).main(
+            args=given, prog_name=name
+        )
     except SystemExit as ended:
         return status_of(ended)
     except BrokenPipeError:
@@ -94,6 +103,12 @@ def _named(arguments: Sequence[str]) -> tuple[Command, ...]:
     """Returns the command that the line names, so that only its module is loaded; all when none is named."""
     first = arguments[0] if arguments else ""
     return tuple(command for command in COMMANDS if command.name == first) or COMMANDS
+
+
+def _complete_words(line: str) -> list[str]:
+    """Returns the arguments of a line that is being typed, without the word at its end."""
+    words = line.split()
+    return words[1:] if line[-1:].isspace() else words[1:-1]
 
 
 if __name__ == "__main__":

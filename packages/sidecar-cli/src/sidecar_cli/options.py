@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Annotated, Any, TypeAlias
 
@@ -20,14 +20,21 @@ from sidecar_runtimes.options import Option, check_numbers
 OptionValue: TypeAlias = Any  # what a command gets for an option is what the table says it is
 
 
-def takes(options: Iterable[Option]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Returns a decorator that replaces a command's `**options` with one typer option a table entry."""
-    table = tuple(options)
+def takes(
+    options: Iterable[Option], *, complete: Mapping[str, Callable[[str], list[str]]] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Returns a decorator that replaces a command's `**options` with one typer option a table entry.
+
+    Args:
+        options: the table.
+        complete: by name of an option, what the Tab key offers for its beginning.
+    """
+    table, completers = tuple(options), complete or {}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True)
         parameters = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        parameters += [_parameter(option) for option in table]
+        parameters += [_parameter(option, completers.get(option.name)) for option in table]
 
         @wraps(command)
         def call(**values: OptionValue) -> None:
@@ -53,13 +60,14 @@ def _plain(value: OptionValue) -> OptionValue:
     return value.value if isinstance(value, enum.Enum) else value
 
 
-def _parameter(option: Option) -> inspect.Parameter:
+def _parameter(option: Option, complete: Callable[[str], list[str]] | None) -> inspect.Parameter:
     declared = typer.Option(
         option.name,
         *option.aliases,
         help=f"{option.help[0].upper()}{option.help[1:]}.",
         rich_help_panel=option.group,
         metavar=option.metavar,
+        autocompletion=complete,
         show_default=option.default not in (None, False, ""),
     )
     kind: Any = option.type

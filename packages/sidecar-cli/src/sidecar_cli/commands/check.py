@@ -10,6 +10,7 @@ import typer
 from sidecar_core.errors import ConfigError
 from sidecar_runtimes.options import COMMON_OPTIONS
 
+from sidecar_cli.completion import complete_pipeline
 from sidecar_cli.exit_codes import ExitCode
 from sidecar_cli.options import OptionValue, takes
 from sidecar_cli.output import Block, open_output
@@ -18,7 +19,10 @@ from sidecar_cli.output import Block, open_output
 @takes(COMMON_OPTIONS)
 def check(
     pipelines: Annotated[
-        list[Path], typer.Argument(metavar="PIPELINE", help="Pipeline YAML files.", show_default=False)
+        list[Path],
+        typer.Argument(
+            metavar="PIPELINE", help="Pipeline YAML files.", show_default=False, autocompletion=complete_pipeline
+        ),
     ],
     **options: OptionValue,
 ) -> None:

@@ -8,6 +8,7 @@ import typer
 from sidecar_core.errors import UsageError
 from sidecar_runtimes.options import COMMON_OPTIONS
 
+from sidecar_cli.completion import complete_filter
 from sidecar_cli.options import OptionValue, takes
 from sidecar_cli.output import Block, Facts, Table, open_output
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 @takes(COMMON_OPTIONS)
 def filters(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="A filter, to see its measures.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="A filter, to see its measures.", show_default=False, autocompletion=complete_filter
+        ),
     ] = None,
     **options: OptionValue,
 ) -> None:

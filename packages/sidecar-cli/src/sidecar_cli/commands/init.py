@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from sidecar_runtimes.options import COMMON_OPTIONS, IMAGE_COLUMN, KEY_COLUMN, MAIN_PREFIX, Option
 
+from sidecar_cli.completion import complete_filters
 from sidecar_cli.options import OptionValue, takes
 from sidecar_cli.output import Block, Facts, open_output
 
@@ -41,7 +42,7 @@ _OPTIONS = (
 )
 
 
-@takes(_OPTIONS)
+@takes(_OPTIONS, complete={"--filters": complete_filters})
 def init(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="What the dataset is to be called, such as pets.", show_default=False)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from sidecar_runtimes.options import COMMON_OPTIONS
 
+from sidecar_cli.completion import complete_op
 from sidecar_cli.options import OptionValue, takes
 from sidecar_cli.output import Table, open_output
 
@@ -14,7 +15,13 @@ from sidecar_cli.output import Table, open_output
 @takes(COMMON_OPTIONS)
 def ops(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="An operation, to see its parameters.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="An operation, to see its parameters.",
+            show_default=False,
+            autocompletion=complete_op,
+        ),
     ] = None,
     **options: OptionValue,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sidecar_cli.completion import complete_pipeline
 from sidecar_cli.options import OptionValue, takes
 from sidecar_cli.output import open_output
 from sidecar_cli.plan_flags import PLAN_OPTIONS
@@ -14,7 +15,15 @@ from sidecar_cli.plan_flags import PLAN_OPTIONS
 
 @takes(PLAN_OPTIONS)
 def plan(
-    pipeline: Annotated[Path, typer.Argument(metavar="PIPELINE", help="The pipeline's YAML file.", show_default=False)],
+    pipeline: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PIPELINE",
+            help="The pipeline's YAML file.",
+            show_default=False,
+            autocompletion=complete_pipeline,
+        ),
+    ],
     target_rows_per_hour: Annotated[int, typer.Option(help="The rate to reach.", metavar="N", show_default=False)],
     write: Annotated[
         tuple[str, Path] | None,

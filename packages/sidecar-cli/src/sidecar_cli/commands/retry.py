@@ -9,12 +9,21 @@ import typer
 from sidecar_runtimes.job_options import SET
 from sidecar_runtimes.options import RETRY_OPTIONS
 
+from sidecar_cli.completion import complete_pipeline, complete_reasons
 from sidecar_cli.options import OptionValue, takes
 
 
-@takes((SET, *RETRY_OPTIONS))
+@takes((SET, *RETRY_OPTIONS), complete={"--reason": complete_reasons})
 def retry(
-    pipeline: Annotated[Path, typer.Argument(metavar="PIPELINE", help="The pipeline's YAML file.", show_default=False)],
+    pipeline: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PIPELINE",
+            help="The pipeline's YAML file.",
+            show_default=False,
+            autocompletion=complete_pipeline,
+        ),
+    ],
     **options: OptionValue,
 ) -> None:
     """Compute only the rows with given reasons again.

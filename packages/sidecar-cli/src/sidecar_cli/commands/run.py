@@ -9,12 +9,21 @@ import typer
 from sidecar_runtimes.job_options import SET
 from sidecar_runtimes.options import RUN_OPTIONS
 
+from sidecar_cli.completion import complete_pipeline
 from sidecar_cli.options import OptionValue, takes
 
 
 @takes((SET, *RUN_OPTIONS))
 def run(
-    pipeline: Annotated[Path, typer.Argument(metavar="PIPELINE", help="The pipeline's YAML file.", show_default=False)],
+    pipeline: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PIPELINE",
+            help="The pipeline's YAML file.",
+            show_default=False,
+            autocompletion=complete_pipeline,
+        ),
+    ],
     **options: OptionValue,
 ) -> None:
     """Run a pipeline over its dataset's shards.

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from sidecar_runtimes.options import COMMON_OPTIONS
 
+from sidecar_cli.completion import complete_struct_type
 from sidecar_cli.options import OptionValue, takes
 from sidecar_cli.output import Block, Facts, JsonOutput, Table, open_output
 
@@ -24,7 +25,13 @@ class FileKind(StrEnum):
 @takes(COMMON_OPTIONS)
 def schema(
     type_name: Annotated[
-        str | None, typer.Argument(metavar="TYPE", help="A struct type, to see its fields.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="TYPE",
+            help="A struct type, to see its fields.",
+            show_default=False,
+            autocompletion=complete_struct_type,
+        ),
     ] = None,
     *,
     json_schema: Annotated[

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from sidecar_runtimes.job_options import VERIFY_OPTIONS
 
+from sidecar_cli.completion import complete_pipeline
 from sidecar_cli.exit_codes import ExitCode
 from sidecar_cli.options import OptionValue, takes
 from sidecar_cli.output import open_output
@@ -17,7 +18,10 @@ def verify(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="PIPELINE|PREFIX", help="A pipeline YAML, or the prefix of an output.", show_default=False
+            metavar="PIPELINE|PREFIX",
+            help="A pipeline YAML, or the prefix of an output.",
+            show_default=False,
+            autocompletion=complete_pipeline,
         ),
     ],
     **options: OptionValue,

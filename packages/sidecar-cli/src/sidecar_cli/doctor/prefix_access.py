@@ -37,7 +37,10 @@ def prefix_findings(text: str, options: StorageOptions, *, may_write: bool) -> I
     try:
         storage = _open(prefix, options)
         names, more = _first_names(storage, prefix, options)
-    except StorageNotFoundError:
+    except StorageNotFoundError as error:
+        if "NoSuchBucket" in error.message:
+            yield fail(f"list {prefix}", _line(error), "check the bucket's name, and the region")
+            return
         yield warn(
             f"list {prefix}", "nothing is there", "right for an output that is to be made; else check the prefix"
         )
