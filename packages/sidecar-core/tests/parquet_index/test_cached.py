@@ -270,3 +270,29 @@ def test_a_column_with_a_dot_in_its_name(source):
     pq.write_table(table, source / "part-0.parquet")
     index = cached.open_cached(spec_of(source, columns=("pair.x", "pair")))
     assert index.take(index.lookup(pa.array(["a"]))).to_pylist() == [{"pair.x": 2, "pair": {"x": 1}}]
+
+
+FULL = """
+import resource, sys
+from sidecar_core.errors import StorageError
+from sidecar_core.parquet_index import IndexSpec
+from sidecar_core.parquet_index.cached import open_cached
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    open_cached(IndexSpec(source=sys.argv[1], key_column="key"))
+except StorageError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("limit", [20_000, 250_000])
+def test_files_that_cannot_be_written_whole_leave_nothing(source, cache_folder, limit):
+    table = pa.table({"key": range(20_000), "value": range(20_000)})
+    pq.write_table(table, source / "part-0.parquet")
+    command = [sys.executable, "-c", FULL, f"{source}/", str(limit)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "parquet_index: cannot make or open what is kept there: " in found.stdout
+    assert "fix: raise the limit on the size of files (ulimit -f), or set SIDECAR_CACHE_DIR" in found.stdout
+    assert folders(cache_folder) == []
+    assert not list((cache_folder / "parquet_index" / "tmp").iterdir())

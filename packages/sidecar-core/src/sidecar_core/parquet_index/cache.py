@@ -252,11 +252,11 @@ class Cache:
         return things
 
     def _storage_error(self, error: OSError) -> StorageError:
-        if isinstance(error, StorageError):
-            return error
         reason = error.strerror or str(error)
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             fix = f"free space on that disk, or {_ELSEWHERE}"
+        elif error.errno == errno.EFBIG:
+            fix = f"raise the limit on the size of files (ulimit -f), or {_ELSEWHERE}"
         elif error.errno in {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}:
             fix = f"its file system has no locks: {_ELSEWHERE}"
         else:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _arrow: Any = pa  # the stubs know few of the types that these functions take
 _BATCH_ROWS = 32_768
 _BATCH_BYTES = 16 * 2**20
+_SAMPLE_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -178,12 +179,18 @@ class SourceRows:
     def _file_batches(self, file: pq.ParquetFile, uri: str) -> Iterator[list[pa.Array]]:
         names = list(dict.fromkeys([self._key.name, *self._values.names]))
         row = 0
+        widest = 0  # bytes a row; what a footer says of a column with a dictionary may be far less
         try:
             for group in range(file.metadata.num_row_groups):
-                rows = _rows_at_a_time(file.metadata.row_group(group), names)
+                metadata = file.metadata.row_group(group)
+                if not widest and metadata.num_rows > _SAMPLE_ROWS:
+                    sample = next(file.iter_batches(_SAMPLE_ROWS, row_groups=[group], columns=names))
+                    widest = sample.nbytes // sample.num_rows
+                rows = _rows_at_a_time(metadata, names, widest)
                 for batch in file.iter_batches(rows, row_groups=[group], columns=names):
                     yield self._as_stored(batch, uri, row)
                     row += batch.num_rows
+                    widest = max(widest, batch.nbytes // max(1, batch.num_rows))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
             if is_storage_failure(error):
                 raise
@@ -216,10 +223,10 @@ def _one(chunks: Sequence[pa.Array]) -> pa.Array:
     return chunk
 
 
-def _rows_at_a_time(metadata: pq.RowGroupMetaData, names: Sequence[str]) -> int:
+def _rows_at_a_time(metadata: pq.RowGroupMetaData, names: Sequence[str], row_bytes: int) -> int:
     wanted = set(names)
     size = sum(size for name, size in _column_bytes(metadata) if name in wanted)
-    return max(1, min(_BATCH_ROWS, _BATCH_BYTES * metadata.num_rows // max(1, size)))
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, row_bytes, size // max(1, metadata.num_rows))))
 
 
 def _column_bytes(metadata: pq.RowGroupMetaData) -> Iterator[tuple[str, int]]:
