@@ -39,10 +39,11 @@ _OPTIONS = (
     ),
     Option(
         "--runtime",
-        "with --torture: only this one; default all that are installed",
+        "with --torture: only this one, may be repeated; default all that are installed",
         _TORTURE,
         choices=("local", "ray", "actor"),
         repeated=True,
+        metavar="local|ray|actor",
     ),
     Option(
         "--time-limit-s",
@@ -61,7 +62,7 @@ _OPTIONS = (
 def doctor(
     prefixes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PREFIX]...", help="Datasets or outputs to try to reach.", show_default=False),
+        typer.Argument(metavar="PREFIX", help="Datasets or outputs to try to reach.", show_default=False),
     ] = None,
     **options: OptionValue,
 ) -> None:
@@ -71,7 +72,7 @@ def doctor(
     cluster that is named. Each line is ok, warn or fail; when one fails, the exit code is 1. Main datasets are
     never written.
 
-    --torture takes about two minutes. It kills a driver with SIGKILL on each runtime, goes on from there, and
+    --torture takes one to three minutes. It kills a driver with SIGKILL on each runtime, goes on from there, and
     shows that bad rows cost only themselves, that nothing is lost, and that every runtime gives the same values.
     """
     from sidecar_cli.doctor.finding import Level
