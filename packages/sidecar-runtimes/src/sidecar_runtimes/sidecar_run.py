@@ -86,7 +86,7 @@ def existing_pipeline(named: str) -> Path:
     path = Path(named)
     if path.is_file():
         return path
-    folders = dict.fromkeys([path.parent, _configs() / "pipelines"])
+    folders = {folder.absolute(): folder for folder in (_configs() / "pipelines", path.parent)}.values()
     present = [str(file) for folder in folders for file in _yaml_files(folder)]
     nearest = did_you_mean(path.name, [Path(file).name for file in present])
     looked = " or ".join(str(folder) for folder in folders)
