@@ -60,6 +60,13 @@ def test_each_command_has_help_with_an_example(command, capsys):
         assert example in text
 
 
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_each_command_prints_its_result_as_json_when_asked(command, capsys):
+    assert main([command.name, "--help"]) == 0
+    words = capsys.readouterr().out.split()
+    assert {"--json", "--debug"} <= set(words)
+
+
 def test_version(sidecar):
     done = sidecar("--version")
     assert (done.returncode, done.stdout) == (0, f"sidecar {version('sidecar-cli')}\n")
@@ -83,6 +90,11 @@ def test_version(sidecar):
         ["ops", "no_such_op"],
         ["schema", "no_such_type_v1"],
         ["schema", "--json-schema", "table"],
+        ["init"],
+        ["init", "pets"],
+        ["init", "my pets", "--main-prefix", "x"],
+        ["doctor", "ftp://host/x"],
+        ["doctor", "--torture", "--runtime", "cloud"],
         ["pack", "missing-folder", "out"],
         ["pack", ".", "ftp://host/x"],
     ],
