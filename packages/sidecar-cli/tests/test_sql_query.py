@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -121,3 +125,27 @@ def test_a_query_larger_than_memory_leaves_nothing_behind(tmp_path, data, monkey
     ((spilled,),) = query_data(data, query, max_rows=5).rows
     assert spilled.startswith(str(temporary))
     assert not list(temporary.iterdir())
+
+
+ENDLESS = """
+import sys, threading
+from sidecar_cli import main as program
+import sidecar_cli.sql_query
+threading.Timer(1, print, ["running"], {"flush": True}).start()
+query = "select image_key from data, range(1000000000000) where range < 0"
+sys.exit(program.main(["inspect", sys.argv[1], "--sql", query]))
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=lambda sent: sent.name)
+def test_an_endless_query_can_be_interrupted(prefixes, sent):
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, prefixes[0]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout.readline() == "running\n"
+            process.send_signal(sent)
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, err) == (130, "")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as pads
 from sidecar_core.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    import duckdb
     from sidecar_core.reader import AlignedDatasets
 
 TABLE = "data"
+_INTERRUPT_AGAIN_S = 0.2
+_Result = TypeVar("_Result")
 _CLOSED = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
@@ -66,9 +70,7 @@ def query_data(data: AlignedDatasets, query: str, *, max_rows: int) -> SqlResult
         connection.execute("SET lock_configuration = true")  # so that no query opens what is closed
         connection.register(TABLE, table)
         try:
-            done = connection.execute(query)
-            columns = tuple(str(each[0]) for each in (done and done.description) or ())
-            rows = done.fetchmany(max_rows + 1) if columns else []
+            columns, rows = _interruptibly(connection, lambda: _fetch(connection, query, max_rows + 1))
         except duckdb.Error as error:
             if table.failure is not None:
                 raise table.failure from error
@@ -76,6 +78,25 @@ def query_data(data: AlignedDatasets, query: str, *, max_rows: int) -> SqlResult
             only = f"a query of the table `{TABLE}`: no files, no settings" if _is_closed(said) else None
             raise UsageError(f"--sql: {said}", only) from error
     return SqlResult(columns, tuple(rows[:max_rows]), complete=len(rows) <= max_rows)
+
+
+def _fetch(connection: duckdb.DuckDBPyConnection, query: str, rows: int) -> tuple[tuple[str, ...], list[Any]]:
+    done = connection.execute(query)
+    columns = tuple(str(each[0]) for each in (done and done.description) or ())
+    return columns, done.fetchmany(rows) if columns else []
+
+
+def _interruptibly(connection: duckdb.DuckDBPyConnection, work: Callable[[], _Result]) -> _Result:
+    """Does work of DuckDB's in a thread of its own, for in the main thread most of it cannot be interrupted."""
+    with ThreadPoolExecutor(1, "sql") as thread:
+        done = thread.submit(work)
+        try:
+            return done.result()
+        except BaseException:
+            while not done.done():  # asked again, as the query may not have begun
+                connection.interrupt()
+                wait([done], timeout=_INTERRUPT_AGAIN_S)
+            raise
 
 
 def _is_closed(said: str) -> bool:
