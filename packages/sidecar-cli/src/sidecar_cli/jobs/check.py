@@ -11,7 +11,8 @@ from sidecar_core.config import validate_model
 from sidecar_core.errors import ConfigError, UsageError
 from sidecar_core.problems import did_you_mean
 from sidecar_core.yaml_document import parse_yaml
-from sidecar_runtimes.options import RUN_OPTIONS, SAMPLE_OPTIONS
+from sidecar_runtimes.job_options import SET, VERIFY_OPTIONS, VERIFY_RESIZED_OPTIONS
+from sidecar_runtimes.options import RUN_OPTIONS
 
 from sidecar_cli.jobs.models import RayJob, UtpJob
 from sidecar_cli.jobs.placeholders import PLACEHOLDERS, example_values, fill, placeholders_in
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sidecar_core.yaml_document import YamlDocument
 
 _PIPELINES = "/app/configs/pipelines/"
+_COMMANDS = {"verify": VERIFY_OPTIONS, "verify-resized": VERIFY_RESIZED_OPTIONS}
 
 
 def check_job(path: Path, *, pipelines: Collection[str] | None = None) -> list[str]:
@@ -72,20 +74,20 @@ def _command_problems(
         return [document.problem(loc, f"no shell can read it: {error}")]
     if not words or words[0] not in ("sidecar-run", "sidecar"):
         return [document.problem(loc, f"it starts {words[0]!r}", expected="sidecar-run or sidecar")]
-    flags = {option.name: option for option in (*RUN_OPTIONS, *SAMPLE_OPTIONS)}
-    known = [*flags, "--set", *(alias for option in flags.values() for alias in option.aliases)]
+    options = _COMMANDS.get(words[1] if len(words) > 1 else "", (SET, *RUN_OPTIONS))
+    known = [name for option in options for name in (option.name, *option.aliases)]
     problems = [
         document.problem(loc, f"unknown option {word!r}{did_you_mean(word, known)}")
         for word in (word.partition("=")[0] for word in words if word.startswith("--"))
         if word not in known
     ]
     named = [word for word in words[1:] if re.search(r"\.ya?ml$", word) and not word.startswith("--")]
-    if len(named) != 1:
+    if len(named) != 1 and options is not VERIFY_RESIZED_OPTIONS:
         problems.append(document.problem(loc, f"it names {len(named)} pipelines", expected="one"))
-    elif not named[0].startswith(_PIPELINES):
+    elif named and not named[0].startswith(_PIPELINES):
         message = f"the pipeline {named[0]!r} is not in the image"
         problems.append(document.problem(loc, message, expected=f"a file in {_PIPELINES}"))
-    elif pipelines is not None and not is_open and Path(named[0]).name not in pipelines:
+    elif named and pipelines is not None and not is_open and Path(named[0]).name not in pipelines:
         name = Path(named[0]).name
         message = f"the image has no pipeline {name!r}{did_you_mean(name, pipelines)}"
         problems.append(document.problem(loc, message, expected=", ".join(sorted(pipelines))))
