@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sidecar_core.align import KeyDigest, describe_key, first_misaligned
+from sidecar_core.align import KeyDigest
 from sidecar_core.errors import AlignmentError, ShardError
 from sidecar_core.footer import FooterInfo
 from sidecar_core.nulls import null_column
-from sidecar_core.row_reader import RowReader
-from sidecar_core.shard_reader import BATCH_BYTES, PLAIN_BATCH_ROWS, open_parquet, read_bytes
+from sidecar_core.row_reader import KeyPlace, RowReader, check_keys
+from sidecar_core.shard_reader import BATCH_BYTES, PLAIN_BATCH_ROWS, open_parquet, single_field, uncompressed_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -93,13 +93,16 @@ class AlignedShard:
                 raise AlignmentError(f"{message}{storage.uri(self._rel_path)}", None, "make that shard again")
         main_keys = self._keys_of(self._main, main_uri)
         own_keys = [self._keys_of(file, storage.uri(self._rel_path)) for storage, file in sidecars]
+        main_place = f"at {self._sources[0].storage.prefix}"
         digest = KeyDigest()
         for first_row in range(0, rows, PLAIN_BATCH_ROWS):
             count = min(PLAIN_BATCH_ROWS, rows - first_row)
             keys = main_keys.rows(first_row, count).column(0)
             digest.update(keys)
             for (storage, _), reader in zip(sidecars, own_keys, strict=True):
-                self._check_keys(keys, reader.rows(first_row, count).column(0), first_row, storage)
+                own = reader.rows(first_row, count).column(0)
+                where = KeyPlace(self._rel_path, first_row, self._key_column, storage.prefix, main=main_place)
+                check_keys(keys, own, where)
         for storage, file in sidecars:
             self._check_footer(file, storage, rows, digest.hexdigest())
 
@@ -141,26 +144,8 @@ class AlignedShard:
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
     def _keys_of(self, file: pq.ParquetFile, uri: str) -> RowReader:
-        found = file.schema_arrow
-        count = found.names.count(self._key_column)
-        if count != 1:
-            message = f"{uri}: {count or 'no'} key column{'s' if count > 1 else ''} {self._key_column!r}"
-            raise ShardError(message, "columns " + ", ".join(found.names))
-        return RowReader(file, uri, pa.schema([found.field(self._key_column)]), types_from="the file itself")
-
-    def _check_keys(self, keys: pa.ChunkedArray, own: pa.ChunkedArray, first_row: int, storage: Storage) -> None:
-        try:
-            moved = first_misaligned(keys, own, null_matches_null=True)
-        except AlignmentError as error:
-            message = f"{self._rel_path}: column {self._key_column!r} at {storage.prefix}: {error.message}"
-            raise AlignmentError(message) from error
-        if moved is not None:
-            raise AlignmentError(
-                f"{self._rel_path} row {first_row + moved}: {self._key_column!r} is {describe_key(keys[moved])} at "
-                f"{self._sources[0].storage.prefix} and {describe_key(own[moved])} at {storage.prefix}",
-                None,
-                f"make the shard of {storage.prefix} again",
-            )
+        key = single_field(file.schema_arrow, self._key_column, uri, role="key column")
+        return RowReader(file, uri, pa.schema([key]), types_from="the file itself")
 
     def _check_footer(self, file: pq.ParquetFile, storage: Storage, rows: int, digest: str) -> None:
         uri = storage.uri(self._rel_path)
@@ -177,4 +162,4 @@ class AlignedShard:
 def _largest_bytes_per_row(file: pq.ParquetFile, names: Sequence[str]) -> float:
     """Returns the uncompressed size of a row of these columns in the row group where it is largest."""
     groups = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
-    return max((read_bytes(group, names) / group.num_rows for group in groups if group.num_rows), default=0.0)
+    return max((uncompressed_bytes(group, names) / group.num_rows for group in groups if group.num_rows), default=0.0)

@@ -75,12 +75,6 @@ def kept_type(name: str, schema: pa.Schema, dataset: Dataset) -> pa.DataType | N
     return next((field.type for field in dataset.extension_fields if field.name == name), None)
 
 
-def with_column(schema: pa.Schema, field: pa.Field) -> pa.Schema:
-    """Returns the schema with a column appended, or in the place of that of its name."""
-    index = schema.get_field_index(field.name)
-    return schema.append(field) if index < 0 else schema.set(index, field)
-
-
 def filled_before(names: Iterable[str], schema: pa.Schema) -> list[str]:
     """Returns those of the columns that have values already: there, and not only scaffolded."""
     return [name for name in names if name in schema.names and not is_placeholder(schema.field(name))]

@@ -150,8 +150,7 @@ class BaseOp:
             ConfigError: the columns before do not fit this op.
         """
         for new in self.output_fields(ctx.dataset):
-            index = schema.get_field_index(new.name)
-            schema = schema.append(new) if index < 0 else schema.set(index, new)
+            schema = with_column(schema, new)
         return schema
 
     def fingerprint_params(self, columns: Collection[str]) -> dict[str, object]:
@@ -269,6 +268,12 @@ def with_open_names(schema: pa.Schema) -> pa.Schema:
 def has_open_names(schema: pa.Schema) -> bool:
     """Returns whether the op that made the schema may add columns whose names only storage knows."""
     return bool(schema.metadata) and b"sidecar.open_names" in schema.metadata
+
+
+def with_column(schema: pa.Schema, field: pa.Field) -> pa.Schema:
+    """Returns the schema with a column appended, or in the place of that of its name."""
+    index = schema.get_field_index(field.name)
+    return schema.append(field) if index < 0 else schema.set(index, field)
 
 
 def set_columns(table: pa.Table, columns: Mapping[str, pa.Array | pa.ChunkedArray], schema: pa.Schema) -> pa.Table:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sidecar_core.errors import ShardError
+from sidecar_core.align import describe_key, first_misaligned
+from sidecar_core.errors import AlignmentError, ShardError
 from sidecar_core.safe_cast import CastError, check_castable, safe_cast
-from sidecar_core.shard_reader import is_storage_failure, read_row_group
+from sidecar_core.shard_reader import is_storage_failure, read_row_group, single_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,15 +131,51 @@ class RowReader:
         return pa.Table.from_arrays(columns, schema=self._schema)
 
 
+@dataclass(frozen=True)
+class KeyPlace:
+    """Where keys are that are compared, for messages.
+
+    Attributes:
+        rel_path: the shard.
+        first_row: position in the shard of the first of them.
+        key_column: their column.
+        prefix: the dataset whose keys are held against the main shard's.
+        main: where the main shard's are.
+    """
+
+    rel_path: str
+    first_row: int
+    key_column: str
+    prefix: str
+    main: str = "in the main shard"
+
+
+def check_keys(main: pa.ChunkedArray | pa.Array, own: pa.ChunkedArray, where: KeyPlace) -> None:
+    """Holds keys against those of the same rows of the main shard; null matches null.
+
+    Raises:
+        AlignmentError: the first key that differs, with shard, row and both keys; or keys that cannot be compared.
+    """
+    try:
+        moved = first_misaligned(main, own, null_matches_null=True)
+    except AlignmentError as error:
+        message = f"{where.rel_path}: column {where.key_column!r} at {where.prefix}: {error.message}"
+        raise AlignmentError(message) from error
+    if moved is not None:
+        ours, theirs = describe_key(main[moved]), describe_key(own[moved])
+        raise AlignmentError(
+            f"{where.rel_path} row {where.first_row + moved}: {where.key_column!r} is {ours} {where.main} and "
+            f"{theirs} at {where.prefix}",
+            None,
+            f"make the shard of {where.prefix} again",
+        )
+
+
 def _fields_in(found: pa.Schema, schema: pa.Schema, uri: str, types_from: str) -> pa.Schema:
     """Returns the file's own fields for the columns to read."""
     fields: list[pa.Field] = []
     for wanted in schema:
-        count = found.names.count(wanted.name)
-        if count != 1:
-            message = f"{uri}: {count or 'no'} column{'s' if count > 1 else ''} {wanted.name!r}"
-            raise ShardError(message, "columns " + ", ".join(found.names))
-        here = found.field(wanted.name)
+        here = single_field(found, wanted.name, uri)
         fields.append(here)
         if here.type == wanted.type:
             continue

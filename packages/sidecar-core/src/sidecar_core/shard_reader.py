@@ -67,11 +67,7 @@ class MainShard:
         with open_parquet(storage, info.rel_path) as file:
             schema, uri = file.schema_arrow, storage.uri(info.rel_path)
             for field in plan.main_schema:
-                count = schema.names.count(field.name)
-                if count != 1:
-                    message = f"{uri}: {count or 'no'} column{'s' if count > 1 else ''} {field.name!r}"
-                    raise ShardError(message, "columns " + ", ".join(schema.names))
-                found = schema.field(field.name).type
+                found = single_field(schema, field.name, uri).type
                 if found == field.type:
                     continue
                 try:
@@ -179,6 +175,19 @@ def open_parquet(storage: Storage, rel_path: str) -> Generator[pq.ParquetFile]:
         yield file
 
 
+def single_field(found: pa.Schema, name: str, uri: str, *, role: str = "column") -> pa.Field:
+    """Returns the field of that name in a file.
+
+    Raises:
+        ShardError: there is none, or more than one.
+    """
+    count = found.names.count(name)
+    if count != 1:
+        message = f"{uri}: {count or 'no'} {role}{'s' if count > 1 else ''} {name!r}"
+        raise ShardError(message, "columns " + ", ".join(found.names))
+    return found.field(name)
+
+
 def read_row_group(
     file: pq.ParquetFile, group: int, names: Sequence[str], *, max_rows: int = PLAIN_BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
@@ -186,7 +195,7 @@ def read_row_group(
     metadata = file.metadata.row_group(group)
     if metadata.num_rows == 0:
         return iter(())
-    rows = max(1, min(max_rows, _READ_UNIT_BYTES * metadata.num_rows // max(1, read_bytes(metadata, names))))
+    rows = max(1, min(max_rows, _READ_UNIT_BYTES * metadata.num_rows // max(1, uncompressed_bytes(metadata, names))))
     return file.iter_batches(batch_size=rows, row_groups=[group], columns=list(names), use_threads=False)
 
 
@@ -195,7 +204,7 @@ def is_storage_failure(error: Exception) -> bool:
     return isinstance(error, StorageError) or (isinstance(error, OSError) and error.errno is not None)
 
 
-def read_bytes(metadata: pq.RowGroupMetaData, names: Sequence[str]) -> int:
+def uncompressed_bytes(metadata: pq.RowGroupMetaData, names: Sequence[str]) -> int:
     """Returns the uncompressed size of the top-level columns `names` in a row group."""
     wanted = set(names)
     columns = (metadata.column(index) for index in range(metadata.num_columns))

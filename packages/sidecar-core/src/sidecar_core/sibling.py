@@ -5,10 +5,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from sidecar_core.align import describe_key, first_misaligned
 from sidecar_core.errors import AlignmentError, ShardError, StorageNotFoundError
-from sidecar_core.row_reader import RowReader
-from sidecar_core.shard_reader import open_parquet
+from sidecar_core.row_reader import KeyPlace, RowReader, check_keys
+from sidecar_core.shard_reader import open_parquet, single_field
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,7 +67,7 @@ class SiblingReader:
                 message = f"{ctx.rel_path}: the sidecar at {storage.prefix} has no such shard"
                 fix = "make that shard, or say required: false for nulls in its place"
                 raise ShardError(message, None, fix) from error
-            key = _key_field(file.schema_arrow, ctx.dataset.key_column, uri)
+            key = single_field(file.schema_arrow, ctx.dataset.key_column, uri, role="key column")
             rows = RowReader(file, uri, schema.insert(0, key), types_from="the plan")
             if rows.num_rows != ctx.shard_rows:
                 message = f"{ctx.rel_path}: {ctx.shard_rows} rows in the main shard, {rows.num_rows} in {uri}"
@@ -91,25 +90,5 @@ class SiblingReader:
         """
         table = self._rows.rows(first_row, len(keys))
         own = table.column(self._key_column)
-        try:
-            moved = first_misaligned(keys, own, null_matches_null=True)
-        except AlignmentError as error:
-            message = f"{self._rel_path}: column {self._key_column!r} at {self._prefix}: {error.message}"
-            raise AlignmentError(message) from error
-        if moved is not None:
-            raise AlignmentError(
-                f"{self._rel_path} row {first_row + moved}: {self._key_column!r} is {describe_key(keys[moved])} in the "
-                f"main shard and {describe_key(own[moved])} at {self._prefix}",
-                None,
-                f"make the shard of {self._prefix} again",
-            )
+        check_keys(keys, own, KeyPlace(self._rel_path, first_row, self._key_column, self._prefix))
         return table.select(self._schema.names)
-
-
-def _key_field(found: pa.Schema, key_column: str, uri: str) -> pa.Field:
-    """Returns the key's field as the file has it, so that keys are compared and never cast."""
-    count = found.names.count(key_column)
-    if count != 1:
-        message = f"{uri}: {count or 'no'} key column{'s' if count > 1 else ''} {key_column!r}"
-        raise ShardError(message, "columns " + ", ".join(found.names))
-    return found.field(key_column)

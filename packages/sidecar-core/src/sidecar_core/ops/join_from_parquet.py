@@ -16,11 +16,10 @@ from sidecar_core.joined_columns import (
     kept_type,
     read_source_schema,
     replace_rows,
-    with_column,
 )
 from sidecar_core.locations import Location
 from sidecar_core.nulls import null_rows
-from sidecar_core.op import BaseOp, OpContext, OpParams, PlanContext, open_field, set_columns
+from sidecar_core.op import BaseOp, OpContext, OpParams, PlanContext, open_field, set_columns, with_column
 from sidecar_core.parquet_index import parquet_index_spec
 from sidecar_core.parquet_index.stored_types import stored_type
 from sidecar_core.registry import register_op

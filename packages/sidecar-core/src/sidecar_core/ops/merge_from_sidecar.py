@@ -9,6 +9,7 @@ from pydantic import Field
 
 from sidecar_core.errors import ConfigError, ShardError, StorageNotFoundError, UsageError
 from sidecar_core.foreign_types import plain_type, same_values
+from sidecar_core.joined_columns import filled_before
 from sidecar_core.locations import Prefix
 from sidecar_core.nulls import null_column
 from sidecar_core.op import (
@@ -20,6 +21,7 @@ from sidecar_core.op import (
     is_placeholder,
     open_field,
     set_columns,
+    with_column,
     with_open_names,
 )
 from sidecar_core.problems import Problem, did_you_mean
@@ -95,14 +97,13 @@ class MergeFromSidecar(BaseOp):
                 planned = _as_declared(field, ctx.dataset)
                 if not self.params.required:
                     _check_kept(schema, planned)
-                schema = _with_field(schema, planned)
+                schema = with_column(schema, planned)
         return with_open_names(schema) if ctx.source_schema is None and self.params.columns is None else schema
 
     def replaced_columns(self, schema: pa.Schema, ctx: PlanContext) -> Collection[str]:
         if self.params.mode == "fill_missing":
             return ()
-        names = [field.name for field in self._offered(ctx)]
-        return [name for name in names if name in schema.names and not is_placeholder(schema.field(name))]
+        return filled_before([field.name for field in self._offered(ctx)], schema)
 
     def apply(self, table: pa.Table, ctx: OpContext) -> pa.Table:
         wanted = ctx.planned
@@ -174,11 +175,6 @@ def _check_kept(schema: pa.Schema, planned: pa.Field) -> None:
         except ValueError as error:
             message = f"column {planned.name!r} has the sidecar's type, also where the sidecar has no shard: {error}"
             raise ValueError(message) from error
-
-
-def _with_field(schema: pa.Schema, field: pa.Field) -> pa.Schema:
-    index = schema.get_field_index(field.name)
-    return schema.append(field) if index < 0 else schema.set(index, field)
 
 
 def _without_sibling(table: pa.Table, wanted: pa.Schema, ctx: OpContext) -> pa.Table:

@@ -15,10 +15,9 @@ from sidecar_core.joined_columns import (
     kept_type,
     read_source_schema,
     replace_rows,
-    with_column,
 )
 from sidecar_core.locations import Location
-from sidecar_core.op import BaseOp, OpContext, OpParams, PlanContext, set_columns
+from sidecar_core.op import BaseOp, OpContext, OpParams, PlanContext, set_columns, with_column
 from sidecar_core.parquet_index import parquet_index_spec
 from sidecar_core.registry import register_op
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 from sidecar_core.errors import ConfigError, RefusedError
 from sidecar_core.locations import Prefix
-from sidecar_core.op import BaseOp, OpParams, is_open, open_field, set_columns
+from sidecar_core.op import BaseOp, OpParams, is_open, open_field, set_columns, with_column
 from sidecar_core.problems import Problem, did_you_mean
 from sidecar_core.registry import register_op
 from sidecar_core.side_inputs import SiblingSpec
@@ -129,15 +129,15 @@ class CropStructuredDescription(BaseOp):
         for side in params.sides:
             name = params.crop_column(side)
             if is_open(source):
-                schema = _with_field(schema, open_field(name))
+                schema = with_column(schema, open_field(name))
                 continue
             try:
                 dtype = crop_column_type(source.type, params.bbox_keys, declared=declared.get(name))
             except ValueError as error:
                 message = f"column {source.name!r}: {error}"
                 raise ConfigError([Problem(message, expected="JSON text, or structs and lists with boxes")]) from error
-            schema = _with_field(schema, pa.field(name, dtype))
-        return _with_field(schema, pa.field(META_COLUMN, meta_type(params.sides)))
+            schema = with_column(schema, pa.field(name, dtype))
+        return with_column(schema, pa.field(META_COLUMN, meta_type(params.sides)))
 
     def _check_audit_columns(self, ctx: PlanContext) -> None:
         """Raises ConfigError when a resized dataset has not the audit columns that will be read."""
@@ -203,8 +203,3 @@ class CropStructuredDescription(BaseOp):
         }
         columns[META_COLUMN] = meta_column(outcomes, params.sides, resized)
         return set_columns(table, columns, ctx.planned)
-
-
-def _with_field(schema: pa.Schema, field: pa.Field) -> pa.Schema:
-    index = schema.get_field_index(field.name)
-    return schema.append(field) if index < 0 else schema.set(index, field)
