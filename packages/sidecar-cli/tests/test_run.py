@@ -203,3 +203,16 @@ def test_an_interrupted_run_leaves_whole_shards_and_says_how_to_go_on(tmp_path, 
     assert resumed.returncode == 0, resumed.stderr
     assert json.loads(resumed.stdout)["shards"]["skipped"] == len(shards)
     assert len(written(tmp_path / "out 1")) == 3
+
+
+def test_a_value_that_is_set_stands_in_place_of_the_files(sidecar_here, team):
+    elsewhere = team.root / "elsewhere"
+    team.main.rename(elsewhere)
+    given = ("--set", f"dataset.main_prefix={elsewhere}", "--output-prefix", "out")
+    assert sidecar_here("run", team.pipeline, *given).returncode == 0
+    assert sidecar_here("verify", team.pipeline, *given, "--all").returncode == 0
+    wrong = sidecar_here("run", team.pipeline, "--set", "dataset.main_prefx=x")
+    assert wrong.returncode == 2
+    assert (
+        "--set dataset.main_prefx=x: main_prefx: unknown key 'main_prefx'; did you mean 'main_prefix'?" in wrong.stderr
+    )
