@@ -13,6 +13,7 @@ from sidecar_core.footer import FooterInfo, read_footer
 from sidecar_core.isolation import IsolationOptions, IsolationPool
 from sidecar_core.proof import choose_shards
 from sidecar_core.storage import RUN_FOLDER, Storage, normalise_prefix, open_storage
+from sidecar_core.storage.uris import scheme_of
 from sidecar_runtimes.status import OutputStatus, output_status
 
 from sidecar_cli.report.failures import Failures
@@ -42,6 +43,7 @@ from sidecar_cli.report.shard_figures import (
 from sidecar_cli.report.shown_text import shown
 
 _PARALLEL_SHARDS = 4
+_PARALLEL_LOCAL_SHARDS = 2  # a disk answers at once; each shard that is open costs memory
 _PARALLEL_FOOTERS = 16
 _RUNS_SHOWN = 200
 
@@ -151,8 +153,9 @@ class _Gatherer:
         keep = Keep(self._key_column, self._options.thumbnails, 2 * self._options.thumbnails)
         total = ShardFigures(Failures(keep.examples))
         footers: dict[str, FooterInfo | None] = {}
-        with ThreadPoolExecutor(_PARALLEL_SHARDS) as threads:
-            for rel_path, figures in _in_order(threads, self._output, chosen, keep):
+        parallel = _PARALLEL_LOCAL_SHARDS if scheme_of(self._output.prefix) == "file" else _PARALLEL_SHARDS
+        with ThreadPoolExecutor(parallel) as threads:
+            for rel_path, figures in _in_order(threads, self._output, chosen, keep, parallel):
                 total.merge(figures)
                 if figures.footers:
                     footers[rel_path] = figures.footers[0]
@@ -244,12 +247,12 @@ def _find_status(output: Storage) -> OutputStatus:
 
 
 def _in_order(
-    threads: ThreadPoolExecutor, output: Storage, chosen: Sequence[str], keep: Keep
+    threads: ThreadPoolExecutor, output: Storage, chosen: Sequence[str], keep: Keep, parallel: int
 ) -> Iterator[tuple[str, ShardFigures]]:
     waiting: list[tuple[str, Future[ShardFigures]]] = []
     for rel_path in chosen:
         waiting.append((rel_path, threads.submit(read_shard_figures, output, rel_path, keep)))
-        if len(waiting) > _PARALLEL_SHARDS:
+        if len(waiting) > parallel:
             path, future = waiting.pop(0)
             yield path, future.result()
     for path, future in waiting:

@@ -130,6 +130,8 @@ class _ShardReader:
             for batch in read_row_group(self._file, group, self._names):
                 self._add(batch, row)
                 row += batch.num_rows
+        for leaf in self._figures.leaves.values():
+            leaf.numbers.compact()
 
     def _add(self, batch: pa.RecordBatch, first_row: int) -> None:
         key_column = self._keep.key_column
