@@ -357,6 +357,12 @@ def test_mistakes_are_found_before_any_row(source):
     )
 
 
+@pytest.mark.parametrize("columns", ["score", None, 5, [1], [None], [["score"]], [{"a": "score"}]])
+def test_columns_are_a_list_of_names_or_a_mapping(columns):
+    said = refused(example_table(), "nowhere.parquet", columns)
+    assert f"found {columns!r}, not a list of names, nor the source's names by new name" in said
+
+
 def test_a_source_that_is_not_there_is_named_with_its_place(tmp_path):
     said = refused(example_table(), f"{tmp_path}/none.parquet", ["n"])
     assert said.startswith(f"operations[0]: source {tmp_path}/none.parquet is not there: ")

@@ -38,9 +38,11 @@ _INDEX = "index"
 
 def _by_new_name(columns: object) -> object:
     """Turns a list of columns into a mapping of each to itself."""
-    if not isinstance(columns, (list, tuple)):
-        return columns
-    names: list[object] = list(columns)
+    if isinstance(columns, dict):
+        return cast("dict[object, object]", columns)
+    names: list[object] = list(columns) if isinstance(columns, (list, tuple)) else []
+    if not isinstance(columns, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"found {columns!r}, not a list of names, nor the source's names by new name")
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise ValueError(f"column {twice[0]!r} is named twice")
