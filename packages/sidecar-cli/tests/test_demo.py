@@ -22,6 +22,15 @@ def demo(sidecar, tmp_path, monkeypatch):
     return folder, sidecar("demo", folder, "--json", env={"RAY_ADDRESS": "ray://127.0.0.1:1"})
 
 
+def look_at_pages(report, folder):
+    """It ends with pages: the boxes on their pictures, and what was measured."""
+    pages = [folder / "boxes/_sidecar/report.html", folder / "filters/_sidecar/report.html"]
+    assert report["reports"] == [str(page) for page in pages]
+    assert 'id="overlays"' in pages[0].read_text()
+    assert "filter_luma" in pages[1].read_text()
+    return pages
+
+
 def test_each_row_comes_out_as_it_must_and_everything_is_verified(demo, sidecar):
     folder, done = demo
     assert done.returncode == 0, done.stdout + done.stderr
@@ -45,11 +54,14 @@ def test_each_row_comes_out_as_it_must_and_everything_is_verified(demo, sidecar)
 
     assert list(folder.glob("cache/parquet_index/*-*"))  # and not in the user's cache
 
+    pages = look_at_pages(report, folder)
+
     # a second time, nothing is made again
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.parquet")}
     again = sidecar("demo", folder)
     assert again.returncode == 0, again.stderr
     assert "Each broken picture was marked with the right reason" in again.stdout
+    assert again.stdout.splitlines()[-1] == str(pages[1])
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.parquet")} == before
 
     # the commands that it suggests work

@@ -31,6 +31,7 @@ from sidecar_cli import demo_annotations, demo_boxes
 from sidecar_cli.dataset_yaml import write_dataset_yaml
 from sidecar_cli.demo_data import SEED, demo_rows, make_demo_dataset
 from sidecar_cli.pack import IMAGE_COLUMN, KEY_COLUMN
+from sidecar_cli.reporting import write_report
 
 if TYPE_CHECKING:
     from sidecar_core.storage import Storage
@@ -89,12 +90,14 @@ class DemoReport:
         steps: the datasets, in order.
         surprises: rows that are not what the demo knows them to be.
         problems: what the verifiers found.
+        reports: pages that show the moved boxes and the measures.
     """
 
     folder: str
     steps: tuple[DemoStep, ...]
     surprises: tuple[str, ...]
     problems: tuple[str, ...]
+    reports: tuple[str, ...]
 
     @property
     def ok(self) -> bool:
@@ -159,7 +162,10 @@ def run_demo(
     for prefix in annotated.prefixes.values():
         surprises += demo_annotations.find_annotation_surprises(open_storage(prefix, StorageOptions()))
     surprises += _find_box_surprises(boxes.prefixes, resized.prefixes, workers)
-    return DemoReport(str(folder), tuple(runs.steps), tuple(surprises), tuple(runs.problems))
+    say("Writing reports: the moved boxes, and the measures with the pictures at their ends")
+    shown = [*boxes.prefixes.values(), *filters.prefixes.values()]
+    reports = tuple(write_report(prefix, workers=workers) for prefix in shown)
+    return DemoReport(str(folder), tuple(runs.steps), tuple(surprises), tuple(runs.problems), reports)
 
 
 class _Runs:

@@ -43,6 +43,19 @@ def make_report(prefix: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {"path": str(file), "bytes": size_bytes, **describe_report(data)}
 
 
+def write_report(prefix: str, *, workers: int | None = None) -> str:
+    """Writes the report of a local output that sidecar made into its run folder; returns its path.
+
+    Args:
+        prefix: the output, normalised.
+        workers: children that decode pictures; default the machine's cores.
+    """
+    data = gather_report(open_storage(prefix), ReportOptions(workers=workers))
+    file = default_file(prefix, made_by_sidecar=data.is_output, protected=[data.main_prefix])
+    write_file(file, render_page(data))
+    return str(file)
+
+
 def report_options(options: Mapping[str, Any]) -> ReportOptions:
     """Returns what the command line asks for."""
     key_column = options["key_column"]

@@ -29,7 +29,7 @@ def demo(
     It draws pictures with known shapes, breaks some of them in the ways that real crawls are broken,
     builds both resized datasets, moves the shapes' boxes into them, measures every filter, adds another
     sidecar's columns and captions of tables joined by key, verifies all of it, and checks that each row
-    came out as it must. It needs no network.
+    came out as it must. It ends with pages that show what was made. It needs no network.
     """
     from sidecar_cli.demo import run_demo
     from sidecar_cli.progress import open_progress
@@ -63,5 +63,8 @@ def _view(report: DemoReport) -> list[Block]:
         f"  {program} check {folder}/configs/pipelines/*.yaml",
         f"  {program} run {folder}/configs/pipelines/filters.yaml --output-prefix {folder}/again/",
         f"  {program} verify {folder}/configs/pipelines/filters.yaml --output-prefix {folder}/again/ --all",
+        "",
+        "Open in a browser, for the moved boxes and for the measures:",
+        *report.reports,
     ]
     return view

@@ -16,7 +16,7 @@ SAMPLE = 16_384  # the share that a quantile stands for is off by 0.4 percentage
 MAX_DISTINCT = 12
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _BINS = 40
-_TAIL = 0.005  # what lies beyond these quantiles, and far away, is counted beside the histogram
+_TAIL, _SMALL_TAIL, _FAR_VALUES = 0.005, 0.05, 5  # this share, or so many of few values, may lie beside a histogram
 
 
 class NumberSketch:
@@ -182,8 +182,8 @@ class NumberSketch:
     def _shown_range(self) -> tuple[float, float]:
         """Returns the range that the histogram covers: all values, but for those far out on either side."""
         low, high = float(cast("float", self.minimum)), float(cast("float", self.maximum))
-        edges = self.quantiles((_TAIL, 1 - _TAIL))
-        inner_low, inner_high = edges[_TAIL], edges[1 - _TAIL]
+        tail = max(_TAIL, min(_SMALL_TAIL, _FAR_VALUES / self.count))
+        inner_low, inner_high = self.quantiles((tail, 1 - tail)).values()
         span = inner_high - inner_low
         if not 0 < span < math.inf:
             return low, high
