@@ -97,7 +97,7 @@ class Drivers:
         Args:
             isolated_only: only the children in which rows are computed, not what belongs to Ray.
         """
-        found = _marked(f"{MARK}={self._token}")
+        found = marked(f"{MARK}={self._token}")
         return {pid: line for pid, line in found.items() if not isolated_only or _ISOLATED in line}
 
     def wait_until_gone(self, seconds: float, *, isolated_only: bool = False) -> dict[int, str]:
@@ -138,12 +138,13 @@ class Drivers:
 
 
 def _tail(log: Path) -> str:
-    text = log.read_text(encoding="utf-8", errors="replace").strip()
-    return text[-_SHOWN:]
+    """Returns the end of what a driver said, without its progress."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(line for line in lines if not line.startswith("Shard progress:"))[-_SHOWN:]
 
 
-def _marked(mark: str) -> dict[int, str]:
-    """Returns the processes of this user with a variable in their environment."""
+def marked(mark: str) -> dict[int, str]:
+    """Returns this user's processes with a variable in their environment, `NAME=value`, and their command lines."""
     return _marked_in_proc(mark) if Path("/proc/self/environ").exists() else _marked_by_ps(mark)
 
 
