@@ -1,0 +1,65 @@
+"""What `verify` finds wrong in cropped descriptions."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from sidecar_resize.ops.crop_structured_description import CropStructuredDescription
+
+TEXT = '{"objects": [{"label": "a", "box_2d": [100, 200, 300, 400]}]}'
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"structured_description_crop_512": '{"bbox": [1, 2, 3]}'}, "crop_512 holds a box that is not four numbers"),
+        ({"structured_description_crop_512": '{"bbox": [1, 2, 3, 1001]}'}, "not within 0-1000"),
+        ({"structured_description_crop_1024": '{"bbox": [3, 2, 1, 10]}'}, "ends before it begins"),
+        ({"structured_description_crop_512": "{"}, "crop_512 is not JSON"),
+        ({"structured_description_crop_512": "{}"}, "target_512 counts 1 boxes, 0 dropped, and there are 0"),
+        (
+            {"structured_description_crop_512": None},
+            "crop_512 is null where the status is 'ok' and target_512 has a size",
+        ),
+        ({"meta": None}, "bbox_resize_meta has no status"),
+        ({"meta": {"status": "fine"}}, "status is 'fine'"),
+        ({"meta": {"status": "no_description"}}, "crop_512 is there where the status is 'no_description'"),
+        ({"meta": {"source_width": None}}, "has no size of the source"),
+        ({"meta": {"target_512": None}}, "target_512 has no size where the status is 'ok'"),
+        ({"target": {"crop_top": None}}, "target_512.crop_top is null"),
+        ({"target": {"dropped": 2}}, "counts 1 boxes, 0 clipped, 2 dropped"),
+        ({"target": {"boxes": 3}}, "counts 3 boxes, 0 dropped, and there are 1"),
+    ],
+)
+def test_faults_in_crop_columns_are_found(described, change, said):
+    described.fill([TEXT, TEXT])
+    table = described.run()
+    rows = table.to_pylist()
+    meta = rows[1]["bbox_resize_meta"]
+    if "target" in change:
+        meta["target_512"].update(change["target"])
+    elif "meta" in change:
+        rows[1]["bbox_resize_meta"] = change["meta"] and {**meta, **change["meta"]}
+    else:
+        rows[1].update(change)
+    pipeline = described.pipeline()
+    (check,) = pipeline.operations[0].output_checks(pipeline.dataset)
+    found = list(check.check(pa.Table.from_pylist(rows, table.schema).select(list(check.columns))))
+    assert any(said in each for _, each in found), found
+    assert {row for row, _ in found} == {1}
+
+
+def test_crop_columns_are_recognised_by_name(described):
+    recognise = CropStructuredDescription.recognise_output
+    assert recognise(pa.schema([("image_key", pa.string()), ("mine_crop_512", pa.string())])) == []
+    described.fill([TEXT])
+    schema = described.run().schema
+    (lone,) = recognise(schema.remove(schema.get_field_index("bbox_resize_meta")))
+    assert "bbox_resize_meta" in lone.columns
+    (other,) = recognise(schema.remove(schema.get_field_index("structured_description_crop_1024")))
+    assert "structured_description_crop_1024" in other.columns
+    (named,) = described.pipeline(description_column="boxes").operations[0].output_checks(described.dataset())
+    assert named.columns == ("boxes_crop_512", "boxes_crop_1024", "bbox_resize_meta")
+    renamed = pa.schema([each.with_name(each.name.replace("structured_description", "boxes")) for each in schema])
+    (found,) = recognise(renamed)
+    assert found.columns == named.columns
