@@ -195,6 +195,13 @@ def test_types_that_cannot_be_compared_are_named(other):
         first_misaligned(other, pa.array(["1"]))
 
 
+def test_decimals_of_another_number_of_places_cannot_be_compared():
+    one, cents = (pa.array([decimal.Decimal(1)], pa.decimal128(9, scale)) for scale in (0, 2))
+    assert first_misaligned(cents, cents.cast(pa.decimal256(40, 2))) is None
+    with pytest.raises(AlignmentError, match=r"decimal128\(9, 0\) cannot be compared with .* decimal128\(9, 2\)"):
+        first_misaligned(one, cents)
+
+
 def table(*keys, name="key"):
     return pa.table({name: pa.array(list(keys), pa.string())})
 

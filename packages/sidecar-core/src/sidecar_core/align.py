@@ -228,12 +228,13 @@ def _kind(dtype: pa.DataType) -> str:
         return f"timestamp {_tick(dtype)} {'UTC' if dtype.tz else 'local'}"
     if pa.types.is_time(dtype) or pa.types.is_duration(dtype):
         return f"{'time' if pa.types.is_time(dtype) else 'duration'} {_tick(dtype)}"
+    if pa.types.is_decimal(dtype):
+        return f"decimal {dtype.scale}"  # 1 and 1.00 are other text, and have another digest
     for name, holds in (
         ("integer", pa.types.is_integer),
         ("boolean", pa.types.is_boolean),
         ("float", pa.types.is_floating),
         ("date", pa.types.is_date),
-        ("decimal", pa.types.is_decimal),
         ("null", pa.types.is_null),
     ):
         if holds(dtype):
@@ -281,7 +282,7 @@ def _plain_type(dtype: pa.DataType) -> pa.DataType:
     kind = _kind(dtype)
     if kind == "float":
         return pa.float64()
-    return pa.large_binary() if kind in {"bytes", "decimal", "null"} else pa.int64()
+    return pa.large_binary() if kind in {"bytes", "null"} or pa.types.is_decimal(_storage_type(dtype)) else pa.int64()
 
 
 def _nulls(rows: int, dtype: pa.DataType) -> pa.ChunkedArray:
