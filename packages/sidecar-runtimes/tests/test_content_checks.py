@@ -11,7 +11,7 @@ from sidecar_core.output_checks import OutputCheck
 from sidecar_core.pipeline import OutputSpec, build_pipeline
 from sidecar_core.plan import plan_run
 from sidecar_core.storage import open_storage
-from sidecar_runtimes.content_checks import planned_checks, recognised_checks
+from sidecar_runtimes.content_checks import planned_checks
 from sidecar_runtimes.verify import verify_dataset
 
 ROWS = 5000
@@ -73,7 +73,20 @@ def test_a_column_that_is_not_there_is_a_fault(folders):
 
 def test_other_outputs_are_not_looked_at(folders):
     assert verify(folders, {"other": [0] * ROWS}).content == {}
-    assert recognised_checks(pa.schema([("other", pa.int64())])) == []
+
+
+def test_an_op_that_cannot_be_loaded_is_told_of_once_and_is_no_fault(folders, tmp_path, monkeypatch, caplog):
+    offered = tmp_path / "offered/broken-1.dist-info"
+    offered.mkdir(parents=True)
+    (offered / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
+    (offered / "entry_points.txt").write_text("[sidecar.ops]\nbroken_op = no_such_module:Broken\n")
+    monkeypatch.syspath_prepend(str(offered.parent))
+    for name in ("b", "c"):
+        pq.write_table(pq.read_table(folders[0] / "a.parquet"), folders[0] / f"{name}.parquet")
+        pq.write_table(pq.read_table(folders[0] / "a.parquet"), folders[1] / f"{name}.parquet")
+    report = verify(folders, {"asked": [1] * ROWS})
+    assert not [problem for problem in report.problems if problem.kind == "content"]
+    assert caplog.text.count("'broken_op' cannot say whether it made the output") == 1
 
 
 def test_a_pipelines_checks_have_the_names_of_its_outputs(folders, tmp_path):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow.parquet as pq
+    from sidecar_core.op import BaseOp
     from sidecar_core.output_checks import OutputCheck
     from sidecar_core.plan import PlannedOutput, RunPlan
 
@@ -55,15 +56,15 @@ def planned_checks(plan: RunPlan, output: PlannedOutput) -> list[OutputCheck]:
     return [stored for check in declared if (stored := check.stored_as(names)) is not None]
 
 
-def recognised_checks(schema: pa.Schema) -> list[OutputCheck]:
-    """Returns the checks that installed ops have for columns as they make them."""
-    checks: list[OutputCheck] = []
+def loadable_ops() -> list[type[BaseOp]]:
+    """Returns the classes of all installed ops, and warns of those that cannot be loaded: no fault of any output."""
+    found: list[type[BaseOp]] = []
     for name in installed_ops():
         try:
-            checks += op_class(name).recognise_output(schema)
-        except SidecarError as error:  # an op that cannot be loaded is no fault of the output
+            found.append(op_class(name))
+        except SidecarError as error:
             _logger.warning("the op %r cannot say whether it made the output: %s", name, error)
-    return checks
+    return found
 
 
 class ContentChecks:
@@ -76,13 +77,17 @@ class ContentChecks:
 
     def __init__(self, checks: Sequence[OutputCheck] | None, *, rows: int | None) -> None:
         self._checks = checks
+        self._ops = loadable_ops() if checks is None else []
         self._rows = rows
 
     def run(self, file: pq.ParquetFile) -> ContentFindings:
         """Returns what is wrong in a shard; reads only the columns that a check names."""
         schema = file.schema_arrow
         findings = ContentFindings()
-        for check in recognised_checks(schema) if self._checks is None else self._checks:
+        checks = self._checks
+        if checks is None:
+            checks = [check for op in self._ops for check in op.recognise_output(schema)]
+        for check in checks:
             lacking = [name for name in check.columns if name not in schema.names]
             if lacking:
                 message = f": no column {lacking[0]!r}, which belongs to the {check.name}"
