@@ -12,16 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from sidecar_cli.sql_query import query_data
 from sidecar_core.reader import AlignedDatasets
-
-
-def damage(path, column):
-    """Overwrites a column's pages, so that whoever reads them fails."""
-    metadata = pq.read_metadata(path)
-    with path.open("r+b") as file:
-        for group in range(metadata.num_row_groups):
-            chunk = metadata.row_group(group).column(metadata.schema.names.index(column))
-            file.seek(min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset))
-            file.write(b"\xff" * chunk.total_compressed_size)
+from sidecar_core.testing.datasets import damage_column
 
 
 @pytest.fixture
@@ -94,7 +85,7 @@ def test_structs_are_null_when_everything_in_them_is(sidecar_here, team):
 
 def test_pictures_are_not_read_to_count_their_nulls(sidecar_here, team):
     file = team.main / "deep/part-0.parquet"
-    damage(file, "image")
+    damage_column(file, "image")
     found = json.loads(sidecar_here("inspect", file, "--json", "--rows", "0").stdout)
     assert {column["name"]: column["null"] for column in found["columns"]}["image"] == 0
     table = pq.read_table(team.main / "deep/part-1.parquet")
@@ -179,7 +170,7 @@ def test_filters_are_kept_when_duckdb_hands_them_down(sidecar_here, other, team)
 
 def test_only_columns_that_a_query_uses_are_read(sidecar_here, out, team):
     for number in range(2):
-        damage(team.main / f"deep/part-{number}.parquet", "image")
+        damage_column(team.main / f"deep/part-{number}.parquet", "image")
     arguments = ["inspect", "out", "--main", team.main, "--sql"]
     for query in ("select count(*) from data", "select image_key from data where caption = 'a'", "describe data"):
         assert sidecar_here(*arguments, query).returncode == 0, query

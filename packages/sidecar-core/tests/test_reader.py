@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sidecar_core.errors import AlignmentError, ShardError, StorageNotFoundError, UsageError
 from sidecar_core.pipeline import build_pipeline
 from sidecar_core.reader import AlignedDatasets, open_aligned
+from sidecar_core.testing.datasets import damage_column
 from sidecar_core.testing.engine import run_every_shard
 from sidecar_core.testing.example_dataset import example_dataset, example_table
 
@@ -104,19 +105,9 @@ def test_columns_come_in_the_order_that_is_asked_for(folders):
     assert only.column_names == ["n"]
 
 
-def damage(path, column):
-    """Overwrites a column's pages, so that whoever reads them fails."""
-    metadata = pq.read_metadata(path)
-    with path.open("r+b") as file:
-        for group in range(metadata.num_row_groups):
-            chunk = metadata.row_group(group).column(metadata.schema.names.index(column))
-            file.seek(min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset))
-            file.write(b"\xff" * chunk.total_compressed_size)
-
-
 def test_pictures_are_not_read_unless_asked_for(folders):
     main, one = folders.main(), folders.sidecar({"n": [1] * 10, "thumb": [b"t"] * 10})
-    damage(folders.folder / "main/0.parquet", "image")
+    damage_column(folders.folder / "main/0.parquet", "image")
     reader = open_aligned(main, [one], key_column="image_key")
     assert reader.schema.names == ["image_key", "title", "width", "extra", "n"]
     assert reader.read_all().num_rows == 10
@@ -287,7 +278,7 @@ def test_datasets_can_be_read_again_and_a_shard_is_proven_once(folders):
     main, one = folders.main(), folders.sidecar({"n": [1] * 10})
     held = AlignedDatasets.open(main, [one], key_column="image_key")
     assert held.read(["n"]).read_all() == held.read(["n"]).read_all()
-    damage(folders.folder / "one/0.parquet", "image_key")
+    damage_column(folders.folder / "one/0.parquet", "image_key")
     assert held.read(["n"]).read_all().num_rows == 10
     with pytest.raises(ShardError):
         open_aligned(main, [one], columns=["n"], key_column="image_key").read_all()

@@ -53,3 +53,13 @@ def read_dataset(folder: Path) -> dict[str, pa.Table]:
         for path in sorted(folder.rglob("*.parquet"))
         if not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts)
     }
+
+
+def damage_column(path: Path, column: str) -> None:
+    """Overwrites the pages of a column of flat values, so that whoever reads them fails; the footer stays."""
+    metadata = pq.read_metadata(path)
+    with path.open("r+b") as file:
+        for group in range(metadata.num_row_groups):
+            chunk = metadata.row_group(group).column(metadata.schema.names.index(column))
+            file.seek(min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset))
+            file.write(b"\xff" * chunk.total_compressed_size)
