@@ -133,6 +133,8 @@ def test_every_kind_of_column(tmp_path):
     table = pa.table(
         {
             "when": pa.array([1, None], pa.timestamp("ns", "UTC")),
+            "span": pa.array([1, None], pa.duration("us")),
+            "day": pa.array([1, None], pa.date32()),
             "map": pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int8())),
             "nested": pa.array([{"deep": {"list": [1, 2], "flag": True}}, None], nested),
             "category": pa.array(["a", None]).dictionary_encode(),

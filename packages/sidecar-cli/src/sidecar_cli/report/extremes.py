@@ -1,5 +1,8 @@
 """The rows with the least and the greatest values of a measure."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
+# the stubs know few of Arrow's functions, and not all that those take
+
 from __future__ import annotations
 
 from collections.abc import Iterable

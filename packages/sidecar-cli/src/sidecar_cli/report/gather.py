@@ -111,6 +111,7 @@ class _Gatherer:
         footers |= others
         rows = total.rows + sum(footer.rows for footer in others.values() if footer is not None)
         reasons, reasons_from = count_reasons_by_column(total, footers, complete=len(footers) == len(paths))
+        invalid_rows, invalid_of = count_invalid(total, footers, rows, complete=len(footers) == len(paths))
         failures = total.failures.groups()
         measures, values = self._leaf_figures(total)
         main = self._main(footers)
@@ -125,7 +126,8 @@ class _Gatherer:
             shards_read=len(total.footers),
             rows=rows,
             rows_read=total.rows,
-            **count_invalid(total, footers, rows, complete=len(footers) == len(paths)),
+            invalid_rows=invalid_rows,
+            invalid_of=invalid_of,
             verdict=read_verdict(self._output, self._shards),
             status=self._status,
             pipeline=self._last.pipeline,

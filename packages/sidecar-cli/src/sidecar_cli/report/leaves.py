@@ -51,7 +51,7 @@ def leaf_kind(name: str, dtype: pa.DataType) -> Kind:
         return "number"
     if pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype):
         return "text"
-    if pa.types.is_temporal(dtype) and not pa.types.is_interval(dtype):
+    if pa.types.is_timestamp(dtype) or pa.types.is_date(dtype) or pa.types.is_time(dtype):
         return "time"
     if is_list(dtype):
         return "items"

@@ -1,5 +1,8 @@
 """Figures of many numbers in bounded memory: exact counts, extremes and mean, quantiles from a uniform sample."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
+# the stubs know few of Arrow's functions, and not all that those take
+
 from __future__ import annotations
 
 import hashlib
@@ -137,7 +140,7 @@ class NumberSketch:
             few = len(found) <= MAX_DISTINCT
             self._count_distinct({each["values"]: each["counts"] for each in found.to_pylist()} if few else None)
         numbers = values.cast(pa.float64(), safe=False)
-        self.total += cast("float", pc.sum(numbers).as_py())
+        self.total += pc.sum(numbers).as_py()
         table = pa.table({"value": numbers, "ticket": pc.random(len(numbers), initializer=_seed(seed))})
         self._keep([table])
 

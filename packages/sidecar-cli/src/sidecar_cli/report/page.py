@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from itertools import groupby
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -36,15 +37,16 @@ def render_page(data: ReportData) -> Iterator[str]:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    filters: dict[str, Any] = {
         "number": number_text,
         "percent": words.percent,
         "bytes": words.byte_size,
         "duration": words.duration,
         "moment": words.moment,
-        "below": lambda path, column: path.removeprefix(f"{column}."),
+        "below": _below,
         "breakable": _breakable,
     }
+    environment.filters.update(filters)
     style, script = (_own_text(name) for name in ("report.css", "report.js"))
     template = environment.get_template("report.html.jinja")
     return template.generate(
@@ -115,6 +117,11 @@ def _failed_shards(data: ReportData) -> list[dict[str, str]]:
         for each in data.status.failed_shards[:_FAILED_SHOWN]
         if isinstance(each, dict)
     ]
+
+
+def _below(path: str, column: str) -> str:
+    """Returns a leaf's path below its column; the column's name for a column that is a leaf."""
+    return path.removeprefix(f"{column}.")
 
 
 def _breakable(name: str) -> Markup:

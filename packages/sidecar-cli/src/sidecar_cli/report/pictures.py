@@ -123,7 +123,7 @@ def _images(
 ) -> Iterator[tuple[RowPlace, bytes | Picture]]:
     """Yields the bytes of each wanted row, or why there are none."""
     names = [source.image_column]
-    if source.key_column in file.schema_arrow.names and source.key_column is not None:
+    if source.key_column is not None and source.key_column in file.schema_arrow.names:
         names.append(source.key_column)
     first_row = 0
     left = dict(wanted.keys)

@@ -33,12 +33,12 @@ def _ranked(counts: Mapping[str, int]) -> dict[str, int]:
 
 def count_invalid(
     total: ShardFigures, footers: Mapping[str, FooterInfo | None], rows: int, *, complete: bool
-) -> dict[str, int]:
+) -> tuple[int, int]:
     """Returns invalid rows and what they are out of: of the column with most of them, or of any that was read."""
     counts: Counter[str] = Counter()
     for footer in footers.values():
         if footer is not None:
             counts.update({column: sum(reasons.values()) for column, reasons in footer.invalid.items()})
     if complete and counts:
-        return {"invalid_rows": max(counts.values()), "invalid_of": rows}
-    return {"invalid_rows": total.failures.rows, "invalid_of": total.rows}
+        return max(counts.values()), rows
+    return total.failures.rows, total.rows

@@ -1,9 +1,13 @@
 """What one shard holds, read in batches; figures of several shards are added up in their order."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
+# the stubs know few of Arrow's functions, and not all that those take
+
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -145,7 +149,7 @@ class _ShardReader:
         counts = self._figures.columns.setdefault(name, ColumnCounts(array.type))
         counts.rows += len(array)
         counts.null += int(pc.sum(null_rows(array)).as_py() or 0)
-        odd: pa.Array | None = None
+        odd: Any = None
         for leaf, values in split_leaves(name, array):
             if pa.types.is_floating(values.type):
                 found = pc.fill_null(pc.invert(pc.is_finite(values)), fill_value=False)
@@ -187,7 +191,7 @@ def _null_statistics(file: pq.ParquetFile, column: pa.Field) -> ColumnCounts:
         index = next(i for i in range(row_group.num_columns) if row_group.column(i).path_in_schema == column.name)
         statistics = row_group.column(index).statistics
         if statistics is not None and statistics.has_null_count:
-            counts.null += statistics.null_count
+            counts.null += statistics.null_count or 0
         elif column.nullable:
             counts.null += sum(batch.column(0).null_count for batch in read_row_group(file, group, [column.name]))
     return counts
