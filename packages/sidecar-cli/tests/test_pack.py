@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pyarrow as pa
@@ -117,6 +118,10 @@ def test_the_command_prints_what_to_type_next(sidecar, pictures, tmp_path):
         in done.stdout
     )
     assert yaml.exists()
+    assert "sidecar init" not in done.stdout
+    proposed = sidecar("pack", pictures, tmp_path / "out y")
+    line = next(line.strip() for line in proposed.stdout.splitlines() if line.startswith("  sidecar init "))
+    assert sidecar(*shlex.split(line)[1:]).returncode == 2  # its pictures are none, and it says so
     again = sidecar("pack", pictures, tmp_path / "out x")
     assert again.returncode == 3
     assert "already holds 1 shards" in again.stderr

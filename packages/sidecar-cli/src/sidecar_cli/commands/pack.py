@@ -57,9 +57,17 @@ def pack(
         "",
         "Next, make resized pictures and prove that they are aligned:",
         *(f"  {line}" for line in next_commands(report.prefix)),
+        *([] if dataset_yaml else ["Or write YAML for it, to measure them:", f"  {init_command(report.prefix)}"]),
     ]
     data = {**asdict(report), "dataset_yaml": str(dataset_yaml) if dataset_yaml else None}
     open_output(json=options["json"]).show(data, view)
+
+
+def init_command(main_prefix: str) -> str:
+    """Returns what writes a dataset YAML and a pipeline YAML for a new main dataset, quoted for a shell."""
+    from sidecar_cli.dataset_yaml import dataset_name
+
+    return f"{program_name()} init {dataset_name(main_prefix)} --main-prefix {shlex.quote(main_prefix)}"
 
 
 def next_commands(main_prefix: str) -> list[str]:

@@ -7,11 +7,10 @@ from typing import cast
 
 from sidecar_core.errors import WorkerCallFailed
 from sidecar_core.isolation import IsolationOptions, IsolationPool
+from sidecar_filters.decoder_check import CHECKED_FORMATS, Decoded, draw_and_decode
 
-from sidecar_cli.doctor.decoder_child import Decoded, draw_and_decode
 from sidecar_cli.doctor.finding import Finding, fail, ok, warn
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF")
 _TIMEOUT_S = 60.0
 _REINSTALL = "pip install --force-reinstall pillow opencv-python-headless"
 
@@ -19,9 +18,9 @@ _REINSTALL = "pip install --force-reinstall pillow opencv-python-headless"
 def decoder_findings() -> Iterator[Finding]:
     """Yields what became of a tiny picture of each format; a decoder that crashes costs its own line only."""
     with IsolationPool(IsolationOptions(workers=1)) as pool:
-        results = pool.map_rows(draw_and_decode, FORMATS, timeout_s=_TIMEOUT_S)
+        results = pool.map_rows(draw_and_decode, CHECKED_FORMATS, timeout_s=_TIMEOUT_S)
     whole: list[str] = []
-    for name, result in zip(FORMATS, results, strict=True):
+    for name, result in zip(CHECKED_FORMATS, results, strict=True):
         if isinstance(result, WorkerCallFailed):
             yield fail(f"decode {name}", str(result), _REINSTALL)
             continue

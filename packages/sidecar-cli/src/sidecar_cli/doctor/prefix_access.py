@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
@@ -33,7 +32,7 @@ def prefix_findings(text: str, options: StorageOptions, *, may_write: bool) -> I
     """
     prefix = normalise_prefix(text)
     if scheme_of(prefix) == "s3":
-        yield from _client_findings(options)
+        yield from _identity_findings(options)
     try:
         storage = _open(prefix, options)
         names, more = _first_names(storage, prefix, options)
@@ -66,28 +65,24 @@ def prefix_findings(text: str, options: StorageOptions, *, may_write: bool) -> I
         yield from folder_findings(f"disk of {prefix}", Path(prefix), "choose another prefix for outputs")
 
 
-def _client_findings(options: StorageOptions) -> Iterator[Finding]:
+def _identity_findings(options: StorageOptions) -> Iterator[Finding]:
     """Yields by which way credentials were found, never which; region and endpoint."""
+    from sidecar_core.storage.s3_identity import s3_identity
+
+    what = "aws credentials"
     try:
-        import boto3  # pyright: ignore[reportMissingTypeStubs]
-        from botocore.exceptions import BotoCoreError  # pyright: ignore[reportMissingTypeStubs]
-    except ImportError:
-        yield fail("aws credentials", "boto3 is not installed", "pip install 'sidecar-core[s3]'")
+        found = s3_identity(options)
+    except StorageError as error:
+        yield fail(what, _line(error), error.fix or "check --profile and AWS_PROFILE")
         return
-    try:
-        session: Any = boto3.Session(profile_name=options.profile, region_name=options.region)
-        credentials: Any = session.get_credentials()
-    except BotoCoreError as error:
-        yield fail("aws credentials", str(error), "check --profile and AWS_PROFILE")
-        return
-    profile = options.profile or os.environ.get("AWS_PROFILE")
-    endpoint = options.endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    where = f"region {session.region_name or 'none'}, profile {profile or 'none'}, endpoint {endpoint or 'of AWS'}"
-    if credentials is None:
+    where = (
+        f"region {found.region or 'none'}, profile {found.profile or 'none'}, endpoint {found.endpoint_url or 'of AWS'}"
+    )
+    if found.method is None:
         fix = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        yield fail("aws credentials", f"none were found ({where})", fix)
+        yield fail(what, f"none were found ({where})", fix)
     else:
-        yield ok("aws credentials", f"found by way of {credentials.method!r} ({where})")
+        yield ok(what, f"found by way of {found.method!r} ({where})")
 
 
 def _open(prefix: str, options: StorageOptions) -> Storage:
