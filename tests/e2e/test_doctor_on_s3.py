@@ -68,3 +68,17 @@ def test_a_bucket_that_is_not_there_fails(sidecar, s3):
     done = sidecar("doctor", "s3://no-such-bucket/x", "--json", env=environment, status=1)
     failed = [each["what"] for each in json.loads(done.stdout)["findings"] if each["level"] == "fail"]
     assert failed == ["list s3://no-such-bucket/x/"]
+
+
+def test_init_looks_at_a_bucket_and_writes_nothing_there(sidecar, s3, tmp_path):
+    client, environment = s3
+    before = everything_in(client)
+    options = ("--main-prefix", f"s3://{BUCKET}/main", "--image-column", "image", "--region", "us-east-1")
+    done = sidecar("init", "pets", *options, "--json", env=environment)
+    assert json.loads(done.stdout)["key_column"] == "image_key"
+    text = (tmp_path / "configs/datasets/pets.yaml").read_text()
+    assert f"main_prefix: s3://{BUCKET}/main/\n" in text
+    assert "storage: {region: us-east-1}\n" in text
+    assert "image column 'image': its first 1 values begin like no picture" in done.stderr
+    sidecar("run", "configs/pipelines/pets.yaml", "--dry-run", env=environment)
+    assert everything_in(client) == before
