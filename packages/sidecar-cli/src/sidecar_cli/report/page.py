@@ -13,7 +13,6 @@ from itertools import groupby
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
 
 from sidecar_cli.report import charts, words
 from sidecar_cli.report.extremes import number_text
@@ -44,16 +43,16 @@ def render_page(data: ReportData) -> Iterator[str]:
         "duration": words.duration,
         "moment": words.moment,
         "below": _below,
-        "breakable": _breakable,
+        "pieces": _pieces,
     }
     environment.filters.update(filters)
     style, script = (_own_text(name) for name in ("report.css", "report.js"))
     template = environment.get_template("report.html.jinja")
     return template.generate(
         data=data,
-        mark=Markup(MARK),  # noqa: S704 - our own text
-        style=Markup(style),  # noqa: S704 - our own text
-        script=Markup(script),  # noqa: S704 - our own text
+        mark=MARK,
+        style=style,
+        script=script,
         style_hash=_hash(style),
         script_hash=_hash(script),
         charts=charts,
@@ -124,9 +123,9 @@ def _below(path: str, column: str) -> str:
     return path.removeprefix(f"{column}.")
 
 
-def _breakable(name: str) -> Markup:
-    """Returns a name that may be broken after underscores and dots, escaped."""
-    return Markup(re.sub(r"([_.])", r"\1<wbr>", str(escape(name))))  # noqa: S704 - escaped just before
+def _pieces(name: str) -> list[str]:
+    """Returns a name in pieces between which it may be broken: after underscores and dots."""
+    return re.findall(r"[^_.]*[_.]+|[^_.]+$", name) or [name]
 
 
 def _column(measure: MeasureFigures) -> str:
