@@ -88,6 +88,15 @@ def test_a_source_that_is_not_there_ends_the_plan(world, pipeline):
         plan(pipeline, world)
 
 
+def test_all_files_of_a_source_that_are_no_parquet_are_named_at_once(tmp_path):
+    write(tmp_path / "t/good.parquet", 3)
+    for name in ("a.parquet", "sub/b.parquet"):
+        (tmp_path / "t" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "t" / name).write_bytes(b"PAR1")
+    with pytest.raises(ShardError, match=r"(?s)a\.parquet: not a readable .*sub/b\.parquet: not a readable "):
+        source_version(f"{tmp_path}/t/")
+
+
 def test_a_source_that_changes_after_the_plan_ends_the_run(world, pipeline):
     planned = plan(pipeline, world)
     assert load_side_inputs(planned) == {1: {"count": 7}}

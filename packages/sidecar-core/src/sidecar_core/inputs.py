@@ -68,7 +68,7 @@ def source_version(location: str, options: ConnectionOptions | None = None) -> I
 
     Raises:
         StorageNotFoundError: there is no such file, and no shard below such a prefix.
-        ShardError: a file is no complete Parquet file.
+        ShardError: files are no complete Parquet files; names all of them.
         StorageError: it could not be read or listed.
     """
     found = find_file(location, options)
@@ -77,9 +77,19 @@ def source_version(location: str, options: ConnectionOptions | None = None) -> I
     storage = open_storage(location, options)
     shards = _shards_of(storage)
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="sidecar-source") as readers:
-        footers = list(readers.map(lambda info: parquet_footer_digest(storage, info.rel_path), shards))
+        found_footers = list(readers.map(lambda info: _footer_or_error(storage, info.rel_path), shards))
+    footers = [footer for footer in found_footers if isinstance(footer, str)]
+    if errors := [error for error in found_footers if isinstance(error, ShardError)]:
+        raise ShardError("\n".join(error.message for error in errors), errors[0].expected, errors[0].fix) from errors[0]
     content = [(info.rel_path, info.size_bytes, footer) for info, footer in zip(shards, footers, strict=True)]
     return replace(_listed(storage, shards), parquet_footer_digest=_digest(content))
+
+
+def _footer_or_error(storage: Storage, rel_path: str) -> str | ShardError:
+    try:
+        return parquet_footer_digest(storage, rel_path)
+    except ShardError as error:
+        return error
 
 
 def is_as_planned(planned: InputVersion, options: ConnectionOptions | None = None) -> bool:

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sidecar_core.errors import AlignmentError, ShardError
+from sidecar_core.errors import AlignmentError, ConfigError, ShardError
 from sidecar_core.execute import ShardResources
 from sidecar_core.isolation import IsolationOptions, IsolationPool
 from sidecar_core.nulls import null_rows
@@ -212,6 +212,12 @@ def test_required_shard_that_is_absent(folders):
         folders.main(rel_path=shard)
     folders.sibling({"n": [1] * 10}, "0.parquet")
     with pytest.raises(ShardError, match=r"1\.parquet: the sidecar at .* has no such shard"):
+        folders.run()
+
+
+def test_a_sidecar_that_is_not_there_is_named_with_its_place(folders):
+    folders.main()
+    with pytest.raises(ConfigError, match=r"operations\[0\]: source_prefix .* is not there: .* no such folder"):
         folders.run()
 
 

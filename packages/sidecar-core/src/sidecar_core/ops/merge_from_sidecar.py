@@ -134,6 +134,9 @@ class MergeFromSidecar(BaseOp):
         except (StorageNotFoundError, UsageError) as error:
             fields = [_declared_or_open(name, ctx.dataset) for name in chosen or ()]
             if self.params.required or not fields or any(is_open(field) for field in fields):
+                if self.params.required and isinstance(error, StorageNotFoundError):
+                    message = f"source_prefix {self.params.source_prefix} is not there: {error.message}"
+                    raise UsageError(message, "a sidecar of the main dataset", "check source_prefix") from error
                 if self.params.required:
                     raise
                 fix = "declare the columns in schema_extensions, and name them in columns"
