@@ -70,6 +70,15 @@ def test_a_run_is_refused_without_a_passing_receipt(described, spoil, said):
     assert remarks[0].startswith("allow_unverified: ")
 
 
+def test_the_command_that_is_named_proves_datasets_with_other_audit_columns(described):
+    described.fill([TEXT])
+    with pytest.raises(RefusedError) as refused:
+        start(described, audit_prefixes={1024: "big one"})
+    first, second = refused.value.fix.split(" && ")
+    assert first.endswith(f"--target '512={described.resized[512]}' --all")
+    assert second.endswith(f"--target '1024={described.resized[1024]}' --audit-prefix 'big one' --all")
+
+
 def test_both_refusals_are_told_at_once_and_an_empty_dataset_is_one(described):
     with pytest.raises(RefusedError, match=r"512: no shards at .*; 1024: no shards at "):
         start(described)

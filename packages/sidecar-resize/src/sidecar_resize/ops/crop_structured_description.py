@@ -167,15 +167,24 @@ class CropStructuredDescription(BaseOp):
             raise RefusedError(
                 "; ".join(f"{side}: {why}" for side, why in unproven.items()),
                 "resized datasets whose every shard verify-resized has passed as it is now",
-                self._verifier_command(dataset, list(unproven)),
+                " && ".join(self._verifier_commands(dataset, list(unproven))),
             )
         return []
 
-    def _verifier_command(self, dataset: Dataset, sides: Sequence[int]) -> str:
+    def _verifier_commands(self, dataset: Dataset, sides: Sequence[int]) -> list[str]:
+        """Returns what proves the resized datasets: one command for all with the usual names of audit columns."""
         words = ["sidecar", "verify-resized", "--main-prefix", dataset.main_prefix, "--key-column", dataset.key_column]
+        if dataset.image_column is not None:
+            words += ["--image-column", dataset.image_column]
+        together: dict[str | None, list[str]] = {}
         for side in sides:
-            words += ["--target", f"{side}={self.params.resized[side]}"]
-        return f"{shlex.join(words)} --all"
+            usual = self.params.audit_prefix(side) == default_audit_prefix(side)
+            targets = together.setdefault(None if usual else self.params.audit_prefix(side), [])
+            targets += ["--target", f"{side}={self.params.resized[side]}"]
+        return [
+            shlex.join([*words, *targets, *(["--audit-prefix", audit] if audit is not None else []), "--all"])
+            for audit, targets in together.items()
+        ]
 
     def output_checks(self, dataset: Dataset) -> Sequence[OutputCheck]:
         params = self.params
