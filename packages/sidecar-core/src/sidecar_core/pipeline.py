@@ -314,15 +314,7 @@ def _make_op(
         problems.add(document.problem((*loc, "type"), error.message, expected=error.expected, fix=error.fix))
         return None
     try:
-        op = cls(
-            validate_model(
-                cls.Params,
-                document,
-                at=loc,
-                without=("type",),
-                context=relative_to(folder),
-            )
-        )
+        op = cls(validate_model(cls.Params, document, at=loc, without=("type",), context=relative_to(folder)))
     except ConfigError as error:
         problems.problems.extend(error.problems)
         return None

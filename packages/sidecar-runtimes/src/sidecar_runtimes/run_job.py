@@ -110,14 +110,8 @@ def resume_command(prepared: PreparedRun, program: Program) -> str:
     given = {word.partition("=")[0] for word in words}
     for name, choice in prepared.prefixes.items():
         if choice.chosen_by == "new":
-            words += (
-                ["--output-prefix", choice.prefix]
-                if len(prepared.prefixes) == 1
-                else [
-                    "--output",
-                    f"{name}={choice.prefix}",
-                ]
-            )
+            single = len(prepared.prefixes) == 1
+            words += ["--output-prefix", choice.prefix] if single else ["--output", f"{name}={choice.prefix}"]
     if "--skip-existing" not in given:
         words.append("--skip-existing")
     return f"{program.name} {shlex.join(words)}"
