@@ -95,7 +95,10 @@ COMMANDS: tuple[Command, ...] = (
         _MAKE,
         (
             "sidecar plan configs/pipelines/filters_v1.yaml --target-rows-per-hour 10000000 --smoke 4",
-            "sidecar plan x.yaml --target-rows-per-hour 1000000 --observed-rate 0.1 --observed-actors 8 --actor-memory-gb 6",
+            (
+                "sidecar plan x.yaml --target-rows-per-hour 1000000 --observed-rate 0.1 --observed-actors 8 "
+                "--actor-memory-gb 6"
+            ),
         ),
     ),
     Command(
