@@ -191,7 +191,8 @@ def test_a_script_that_is_not_ours_does_not_run(file, page):
 
 
 def test_paper_shows_what_is_folded_and_no_controls(page):
-    page.emulate_media(media="print")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate(CONTRAST) == []
     assert page.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate("[...document.querySelectorAll('details')].every(d => d.open)")

@@ -19,6 +19,7 @@ SAMPLE = 16_384  # the share that a quantile stands for is off by 0.4 percentage
 MAX_DISTINCT = 12
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _BINS = 40
+_FAR_SPANS = 2  # times the range of the others
 _TAIL, _SMALL_TAIL, _FAR_VALUES = 0.005, 0.05, 5  # this share, or so many of few values, may lie beside a histogram
 
 
@@ -191,8 +192,8 @@ class NumberSketch:
         if not 0 < span < math.inf:
             return low, high
         return (
-            inner_low if inner_low - low > span / 2 else low,
-            inner_high if high - inner_high > span / 2 else high,
+            inner_low if inner_low - low > _FAR_SPANS * span else low,
+            inner_high if high - inner_high > _FAR_SPANS * span else high,
         )
 
 
