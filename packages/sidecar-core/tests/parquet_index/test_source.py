@@ -54,6 +54,16 @@ def test_a_damaged_page_is_named_with_its_file(tmp_path):
         list(rows_of(tmp_path).batches())
 
 
+def test_a_file_whose_pages_are_gone_is_named(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"key": [f"{row:0100}" for row in range(20_000)]}), path)
+    rows = rows_of(tmp_path)
+    footer_bytes = 8 + int.from_bytes(path.read_bytes()[-8:-4], "little")
+    path.write_bytes(b"PAR1" + path.read_bytes()[-footer_bytes:])
+    with pytest.raises(ShardError, match=r"a\.parquet: (unreadable after row 0|0 rows read)"):
+        list(rows.batches())
+
+
 def test_a_version_is_that_of_all_files(tmp_path):
     pq.write_table(pa.table({"key": [1]}), tmp_path / "a.parquet")
     version = find_source(f"{tmp_path}/", None).version()

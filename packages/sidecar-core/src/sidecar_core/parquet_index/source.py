@@ -184,7 +184,9 @@ class SourceRows:
             for group in range(file.metadata.num_row_groups):
                 metadata = file.metadata.row_group(group)
                 if not widest and metadata.num_rows > _SAMPLE_ROWS:
-                    sample = next(file.iter_batches(_SAMPLE_ROWS, row_groups=[group], columns=names))
+                    sample = next(file.iter_batches(_SAMPLE_ROWS, row_groups=[group], columns=names), None)
+                    if sample is None:  # the file was cut after it was opened
+                        break
                     widest = sample.nbytes // sample.num_rows
                 rows = _rows_at_a_time(metadata, names, widest)
                 for batch in file.iter_batches(rows, row_groups=[group], columns=names):
