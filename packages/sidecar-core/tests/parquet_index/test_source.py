@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sidecar_core.errors import ShardError
 from sidecar_core.parquet_index import IndexSpec, value_schema
 from sidecar_core.parquet_index.source import SourceRows, find_source, read_first_file
+from sidecar_core.shard_reader import open_parquet
 
 
 def rows_of(folder, **kwargs):
@@ -54,12 +58,18 @@ def test_a_damaged_page_is_named_with_its_file(tmp_path):
         list(rows_of(tmp_path).batches())
 
 
-def test_a_file_whose_pages_are_gone_is_named(tmp_path):
+def test_a_file_that_is_cut_after_it_was_opened_is_named(tmp_path, monkeypatch):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"key": [f"{row:0100}" for row in range(20_000)]}), path)
     rows = rows_of(tmp_path)
-    footer_bytes = 8 + int.from_bytes(path.read_bytes()[-8:-4], "little")
-    path.write_bytes(b"PAR1" + path.read_bytes()[-footer_bytes:])
+
+    @contextmanager
+    def open_and_cut(storage, rel_path):
+        with open_parquet(storage, rel_path) as file:
+            os.truncate(path, 1000)
+            yield file
+
+    monkeypatch.setattr("sidecar_core.parquet_index.source.open_parquet", open_and_cut)
     with pytest.raises(ShardError, match=r"a\.parquet: (unreadable after row 0|0 rows read)"):
         list(rows.batches())
 
