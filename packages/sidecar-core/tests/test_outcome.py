@@ -27,3 +27,11 @@ def test_nothing_judged_is_nothing_invalid():
     counter = InvalidCounter({})
     assert counter.count(pa.table({"x": [1, 2]})) == 0
     assert not counter.counts
+
+
+def test_a_row_without_a_description_is_not_invalid():
+    counter = InvalidCounter({"meta": "meta.status"})
+    status = ["ok", "no_description", None, "bad_json", "512: truncated"]
+    table = pa.table({"meta": pa.array([{"status": each} for each in status])})
+    assert counter.count(table) == 2
+    assert counter.by_column == {"meta": {"bad_json": 1, "512: truncated": 1}}

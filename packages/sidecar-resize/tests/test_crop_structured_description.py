@@ -22,6 +22,9 @@ from sidecar_resize.ops.crop_structured_description import CropStructuredDescrip
 
 SHARD = "a b/part-0.parquet"
 SIDES = (512, 1024)
+NEEDS_ARROW_26 = pytest.mark.skipif(
+    int(pa.__version__.split(".")[0]) < 26, reason="before 26, Arrow cannot write a null among lists of a fixed size"
+)
 TEXT = '{"objects": [{"label": "a", "box_2d": [100, 200, 300, 400]}]}'
 
 
@@ -143,7 +146,7 @@ def test_each_row_has_one_status_by_what_leaves_most_without_a_description(descr
     counted = footer.invalid["bbox_resize_meta"]
     assert counted["bad_json"] == 3
     assert counted["512: truncated"] == 1
-    assert sum(counted.values()) == sum(1 for *_, status in STATUS if status != "ok")
+    assert sum(counted.values()) == sum(1 for *_, status in STATUS if status not in ("ok", "no_description"))
 
 
 def test_counts_add_up_on_a_table_of_every_malformation(described):
@@ -217,12 +220,11 @@ def test_every_kind_of_text_is_read(described, dtype, expected):
     assert table.column("structured_description_crop_512").null_count == 1
 
 
-def test_structs_keep_their_type(described):
+@pytest.mark.parametrize("size", [-1, pytest.param(4, marks=NEEDS_ARROW_26)])
+def test_structs_keep_their_type(described, size):
+    box = pa.list_(pa.int32(), size)
     dtype = pa.struct(
-        [
-            ("caption", pa.string()),
-            ("objects", pa.list_(pa.struct([("label", pa.string()), ("bbox", pa.list_(pa.int32(), 4))]))),
-        ]
+        [("caption", pa.string()), ("objects", pa.list_(pa.struct([("label", pa.string()), ("bbox", box)])))]
     )
     good = {"caption": "c", "objects": [{"label": "a", "bbox": [100, 100, 900, 900]}, {"label": "b", "bbox": None}]}
     bad = {"caption": None, "objects": [{"label": "a", "bbox": [900, 100, 100, 900]}]}

@@ -12,6 +12,9 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+VALID_STATUSES = ("ok", "no_description")
+"""What a reason column may say of a row with which nothing is wrong; null says so too."""
+
 
 @dataclass(frozen=True)
 class ShardReport:
@@ -82,9 +85,10 @@ def count_reasons(reasons: pa.ChunkedArray) -> Counter[str]:
 
 
 def reasons_at(table: pa.Table, path: str) -> pa.ChunkedArray:
-    """Returns each row's reason at a dotted path, null for a valid row."""
+    """Returns each row's reason at a dotted path, null for a row with which nothing is wrong."""
     column = _column_at(table, path)
-    return pc.if_else(pc.equal(column, pa.scalar("ok")), pa.scalar(None, column.type), column)
+    valid = pc.is_in(column, value_set=pa.array(VALID_STATUSES, column.type))
+    return pc.if_else(valid, pa.scalar(None, column.type), column)
 
 
 def _column_at(table: pa.Table, path: str) -> pa.ChunkedArray:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from sidecar_core.outcome import VALID_STATUSES
 
 from sidecar_cli.report.figures import FailureGroup, NotedRow, RowPlace
 from sidecar_cli.report.shown_text import shown, value_at
 
-_OK = "ok"
 _MAX_REASONS = 200  # the reasons of sidecar's own columns are a closed list; a foreign column may hold anything
 _OTHERS = "(other reasons)"
 
@@ -25,7 +25,7 @@ class ReasonColumn:
 
     Attributes:
         label: what it is called: the struct, or the first part of the columns' names.
-        reason: path of the leaf with the reason; null and `ok` are valid.
+        reason: path of the leaf with the reason; null, `ok` and `no_description` are valid.
         detail: path of the leaf with a detail, or None.
     """
 
@@ -81,8 +81,9 @@ class Failures:
         any_invalid = pa.repeat(pa.scalar(value=False), batch.num_rows)
         for column in columns:
             reasons = _leaf(batch, column.reason)
-            invalid = pc.fill_null(pc.not_equal(reasons, _OK), fill_value=False)
-            rows = pc.indices_nonzero(invalid).to_pylist()
+            valid = pc.is_in(reasons, value_set=pa.array(VALID_STATUSES, reasons.type))
+            invalid = pc.and_not(reasons.is_valid(), valid)
+            rows: list[int] = pc.indices_nonzero(invalid).to_pylist()  # pyright: ignore[reportAssignmentType] - no nulls
             if not rows:
                 continue
             any_invalid = pc.or_(any_invalid, invalid)
