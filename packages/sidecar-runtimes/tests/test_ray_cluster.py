@@ -131,3 +131,41 @@ def test_a_cluster_that_does_not_answer_is_an_error_with_its_address(scheme):
     ran = subprocess.run([sys.executable, "-c", code, address], capture_output=True, text=True, check=True, timeout=200)
     assert f"no Ray cluster answers at '{address}'" in ran.stdout, ran.stderr
     assert "RAY_ADDRESS" in ran.stdout
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_what_an_attempt_to_start_leaves_is_ended_before_the_next():
+    code = """
+import os, signal, threading, time
+from pathlib import Path
+from sidecar_runtimes.ray_cluster import RayCluster
+
+def started(program):
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and program in (folder / "cmdline").read_bytes().split(b"\\0")[0]:
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+def stop_the_first():
+    while not (found := started(b"raylet/raylet")):
+        time.sleep(0.005)
+    os.kill(found[0], signal.SIGSTOP)
+    first.extend(found + started(b"gcs_server"))
+
+first = []
+threading.Thread(target=stop_the_first).start()
+with RayCluster(cpus=1) as cluster:
+    assert cluster.ray.get(cluster.ray.put(1)) == 1
+    now = started(b"raylet/raylet") + started(b"gcs_server")
+    assert len(first) == len(now) == 2, (first, now)
+    assert not set(first) & set(now)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=280)
+    assert ran.returncode == 0, ran.stderr

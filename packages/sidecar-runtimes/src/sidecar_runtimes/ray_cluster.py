@@ -13,7 +13,6 @@ import socket
 import sys
 import time
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
@@ -34,7 +33,8 @@ if TYPE_CHECKING:
 _LOCAL_OBJECT_STORE_BYTES = 128 * 2**20  # only plans and reports go through it
 _REPORT_PENDING_S = 60.0
 _ANSWER_S = 10.0
-_LOCAL_STARTS = 3
+_LOCAL_STARTS = 4
+_INIT_OPTIONS: Mapping[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 _NODE_MEMORY = re.compile(r"was ([\d.]+) ?GB(?: used)? / ([\d.]+) ?GB")
 _WORKER_MEMORY = re.compile(r"actual memory used=([\d.]+) ?GB")
 _QUIET: Mapping[str, str] = {
@@ -138,10 +138,8 @@ class RayCluster:
                 self.ray = load_ray()
                 interrupts.act()
                 if not self.ray.is_initialized():
-                    thread = RayThread(interrupts)
-                    stack.callback(self._end, thread)
                     stack.enter_context(_raylet_to_log())
-                    thread.call(partial(self._connect, interrupts))
+                    self._connect(stack, interrupts)
                 interrupts.act()
             self._stack = stack.pop_all()
         return self
@@ -267,38 +265,47 @@ class RayCluster:
                 atexit.unregister(self.ray.shutdown)  # it would wait for ever
             thread.end()
 
-    def _connect(self, interrupts: DeferredInterrupts) -> None:
-        options: dict[str, Any] = {
-            "log_to_driver": False,
-            "logging_level": logging.ERROR,
-        }
-        if self._address is not None:
-            _refuse_silent_host(self._address)
-            try:
-                self.ray.init(address=self._address, **options)
-            except (ConnectionError, RuntimeError, ValueError) as error:
-                message = f"no Ray cluster answers at {self._address!r}: {error}"
-                raise ClusterError(message, None, "check --ray-address and RAY_ADDRESS") from error
-            return
-        os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # a cluster of this machine alone, gone in a moment
-        for start in range(1, _LOCAL_STARTS + 1):
-            try:
-                self.ray.init(
-                    address="local",
-                    num_cpus=self._cpus or available_cores(),
-                    include_dashboard=False,
-                    object_store_memory=_LOCAL_OBJECT_STORE_BYTES,
-                    **options,
-                )
+    def _connect(self, stack: ExitStack, interrupts: DeferredInterrupts) -> None:
+        """Attaches or starts Ray, and has `stack` end it."""
+        starts = 1 if self._address is not None else _LOCAL_STARTS
+        for start in range(1, starts + 1):
+            # leaving a failed attempt ends its thread, and by that what Ray had started and forgotten
+            with ExitStack() as attempt:
+                thread = RayThread(interrupts)
+                attempt.callback(self._end, thread)
+                try:
+                    thread.call(self._start if self._address is None else self._attach)
+                except ClusterError:
+                    raise
+                except Exception as error:  # Ray raises no narrower one when 30 s are too short for a busy machine
+                    if self._address is not None:
+                        raise
+                    if start == starts:
+                        message = f"Ray did not start on this machine in {start} attempts: {error}"
+                        raise ClusterError(message, None, "--runtime local") from error
+                    interrupts.act()
+                    _logger.warning("Ray did not start, trying again: %s", error)
+                    continue
+                stack.push(attempt.pop_all())
                 return
-            except Exception as error:  # Ray raises no narrower one when 30 s are too short for a busy machine
-                self.ray.shutdown()
-                if interrupts.noted:  # what it would be started for is to end
-                    return
-                if start == _LOCAL_STARTS:
-                    message = f"Ray did not start on this machine in {start} attempts: {error}"
-                    raise ClusterError(message, None, "--runtime local") from error
-                _logger.warning("Ray did not start, trying again: %s", error)
+
+    def _attach(self) -> None:
+        _refuse_silent_host(self._address or "")
+        try:
+            self.ray.init(address=self._address, **_INIT_OPTIONS)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            message = f"no Ray cluster answers at {self._address!r}: {error}"
+            raise ClusterError(message, None, "check --ray-address and RAY_ADDRESS") from error
+
+    def _start(self) -> None:
+        os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # a cluster of this machine alone, gone in a moment
+        self.ray.init(
+            address="local",
+            num_cpus=self._cpus or available_cores(),
+            include_dashboard=False,
+            object_store_memory=_LOCAL_OBJECT_STORE_BYTES,
+            **_INIT_OPTIONS,
+        )
 
 
 class PendingWatch:
