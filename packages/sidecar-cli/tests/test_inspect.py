@@ -118,6 +118,14 @@ def test_long_and_strange_values_stay_on_their_line(sidecar_here, team):
     assert json.loads(sidecar_here("inspect", "x.parquet", "--json").stdout)["head"][0]["text"].endswith("y" * 5000)
 
 
+def test_values_that_are_no_python_values_are_shown_all_the_same(sidecar_here, team):
+    not_text = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff\xfe"]).buffers())
+    nested = pa.StructArray.from_arrays([not_text, pa.array([2**62], pa.timestamp("us"))], ["text", "when"])
+    pq.write_table(pa.table({"text": not_text, "nested": nested}), team.root / "x.parquet")
+    shown = sidecar_here("inspect", "x.parquet", "--json")
+    assert json.loads(shown.stdout)["head"][0]["text"] == "<2 bytes>", shown.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -202,6 +202,12 @@ def test_decimals_of_another_number_of_places_cannot_be_compared():
         first_misaligned(one, cents)
 
 
+def test_keys_that_are_no_utf8_are_named_by_their_bytes():
+    keys = pa.Array.from_buffers(pa.string(), 2, pa.array([b"\xff\xfe", b"ok"]).buffers())
+    with pytest.raises(AlignmentError, match=r"row 0 of 2: 'key' is b'\\xff\\xfe' in the main table and 'ok' in"):
+        assert_alignment(pa.table({"key": keys}), pa.table({"key": keys.take(pa.array([1, 0]))}), "key")
+
+
 def table(*keys, name="key"):
     return pa.table({name: pa.array(list(keys), pa.string())})
 

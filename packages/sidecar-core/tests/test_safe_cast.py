@@ -36,6 +36,12 @@ def test_a_value_that_does_not_fit_is_named_with_its_row(values, dtype, row):
     assert pickle.loads(pickle.dumps(caught.value)).row == row
 
 
+def test_text_that_is_no_utf8_is_named_by_its_bytes():
+    values = pa.Array.from_buffers(pa.string(), 2, pa.array([b"1", b"\xff"]).buffers())
+    with pytest.raises(CastError, match=r"^b'\\xff' does not fit int32"):
+        safe_cast(values, pa.int32())
+
+
 @pytest.mark.parametrize(("values", "dtype", "row"), LOSSY)
 def test_rows_count_over_chunks(values, dtype, row):
     good = pa.array([values[0]] * 3 if row else [None] * 3, pa.array(values).type)

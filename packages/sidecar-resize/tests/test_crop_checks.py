@@ -49,6 +49,18 @@ def test_faults_in_crop_columns_are_found(described, change, said):
     assert {row for row, _ in found} == {1}
 
 
+def test_a_description_that_is_no_utf8_is_a_fault(described):
+    described.fill([TEXT])
+    table = described.run()
+    not_text = pa.Array.from_buffers(pa.string(), 1, pa.array([b'{"a": "\xff"}']).buffers())
+    (check,) = described.pipeline().operations[0].output_checks(described.dataset())
+    table = table.set_column(
+        table.schema.get_field_index("structured_description_crop_512"), "structured_description_crop_512", not_text
+    )
+    found = list(check.check(table.select(list(check.columns))))
+    assert (0, "structured_description_crop_512 is not JSON") in found
+
+
 def test_crop_columns_are_recognised_by_name(described):
     recognise = CropStructuredDescription.recognise_output
     assert recognise(pa.schema([("image_key", pa.string()), ("mine_crop_512", pa.string())])) == []

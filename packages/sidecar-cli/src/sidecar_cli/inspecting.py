@@ -13,6 +13,7 @@ from sidecar_core.errors import ShardError, StorageNotFoundError, UsageError
 from sidecar_core.footer import FooterInfo
 from sidecar_core.inputs import find_file
 from sidecar_core.proof import choose_shards
+from sidecar_core.python_values import python_values
 from sidecar_core.reader import AlignedDatasets
 from sidecar_core.row_reader import RowReader
 from sidecar_core.shard_reader import open_parquet
@@ -236,7 +237,8 @@ def _head(storage: Storage, rel_path: str, rows: int) -> tuple[Mapping[str, obje
         schema = pa.schema([each for each in found if found.names.count(each.name) == 1])
         reader = RowReader(file, storage.uri(rel_path), schema, types_from="the file itself")
         table = reader.rows(0, min(rows, reader.num_rows))
-        return tuple({name: as_json(value) for name, value in row.items()} for row in table.to_pylist())
+        columns = {name: python_values(table.column(name)) for name in table.column_names}
+        return tuple({name: as_json(values[row]) for name, values in columns.items()} for row in range(table.num_rows))
 
 
 def _query(what: str, options: Mapping[str, Any], show: Show) -> None:

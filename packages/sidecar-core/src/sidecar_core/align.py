@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidecar_core.errors import AlignmentError
+from sidecar_core.python_values import python_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -118,7 +119,7 @@ def plain_keys(keys: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
 
 def describe_key(value: pa.Scalar) -> str:
     """Returns a key as messages quote it; a long one is cut."""
-    text = repr(value.as_py())
+    text = repr(python_value(value))
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters)"
 
 

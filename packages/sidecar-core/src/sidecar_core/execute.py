@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sidecar_core import __version__
-from sidecar_core.align import KeyDigest, first_misaligned
+from sidecar_core.align import KeyDigest, describe_key, first_misaligned
 from sidecar_core.errors import ConflictError, OpError, ShardError, SidecarError
 from sidecar_core.footer import FooterInfo
 from sidecar_core.inputs import sibling_version, why_changed
@@ -212,9 +212,9 @@ def _check_op_kept_rows(
         raise OpError(f"{where}: op {op.type_name!r} dropped the key column {key_column!r}")
     moved = first_misaligned(key, result.column(key_column), null_matches_null=True)
     if moved is not None:
-        before, after = key[moved].as_py(), result.column(key_column)[moved].as_py()
+        before, after = describe_key(key[moved]), describe_key(result.column(key_column)[moved])
         where = f"{context.rel_path} row {context.first_row + moved}"
-        raise OpError(f"{where}: op {op.type_name!r} changed the key from {before!r} to {after!r}")
+        raise OpError(f"{where}: op {op.type_name!r} changed the key from {before} to {after}")
 
 
 def _rows_of(context: OpContext, count: int) -> str:

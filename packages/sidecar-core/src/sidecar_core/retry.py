@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidecar_core import __version__
-from sidecar_core.align import first_misaligned
+from sidecar_core.align import describe_key, first_misaligned
 from sidecar_core.chosen_rows import choose_rows, reason_sources
 from sidecar_core.errors import ShardError
 from sidecar_core.execute import (
@@ -203,7 +203,7 @@ class _Splice:
         if moved is not None:
             row = batch.first_row + moved
             raise ShardError(
-                f"{self._held.uri} row {row}: key {old.column(0)[moved].as_py()!r} is not the main shard's"
+                f"{self._held.uri} row {row}: key {describe_key(old.column(0)[moved])} is not the main shard's"
             )
         pieces: list[pa.Table] = []
         done = 0

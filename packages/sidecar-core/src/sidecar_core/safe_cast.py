@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from sidecar_core.errors import SidecarError
 from sidecar_core.nulls import null_column
+from sidecar_core.python_values import python_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +59,7 @@ def safe_cast(values: pa.Array | pa.ChunkedArray, dtype: pa.DataType) -> pa.Chun
             done.append(_cast_exactly(chunk, dtype))
         except pa.ArrowInvalid as error:
             row = _first_unfit(chunk, dtype)
-            text = repr(chunk[row].as_py())
+            text = repr(python_value(chunk[row]))
             quoted = text if len(text) <= 80 else f"{text[:77]}…"
             raise CastError(f"{quoted} does not fit {dtype}", first_row + row) from error
         first_row += len(chunk)

@@ -170,6 +170,15 @@ def test_blank_is_what_python_strips_to_nothing():
     assert blank_rows(pa.chunked_array([texts]).dictionary_encode()).to_pylist() == [False] * len(texts)
 
 
+def test_text_that_is_no_utf8_is_not_blank_and_changes_nothing_for_others():
+    held = pa.array([b"\xff", b" ", b"", b"a", None])
+    texts = pa.Array.from_buffers(pa.string(), 5, held.buffers())
+    assert blank_rows(pa.chunked_array([texts, texts.slice(1)])).to_pylist() == [
+        *[False, True, True, False, True],
+        *[True, True, False, True],
+    ]
+
+
 def test_one_file_may_hold_several_sources(tmp_path):
     where = str(tmp_path / "both.parquet")
     pq.write_table(pa.table({"image_key": ["a", "b"], "long": ["long a", None], "short": ["a", "b"]}), where)

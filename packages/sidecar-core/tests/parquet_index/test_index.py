@@ -241,6 +241,12 @@ def test_a_number_that_is_there_twice_is_named():
         index_of(pa.table({"key": pa.array([7, 7], pa.int16())}))
 
 
+def test_a_text_that_is_no_utf8_and_there_twice_is_named_by_its_bytes():
+    keys = pa.Array.from_buffers(pa.string(), 2, pa.array([b"\xff", b"\xff"]).buffers())
+    with pytest.raises(UsageError, match=r"key b'\\xff' is in column 'key' twice"):
+        index_of(pa.table({"key": keys}))
+
+
 def test_one_key_in_every_row():
     table = pa.table({"key": ["same"] * 300, "row": range(300)})
     assert answers(index_of(table, duplicates="first"), pa.array(["same"])) == [{"row": 0}]

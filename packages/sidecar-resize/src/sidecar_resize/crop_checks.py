@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 from sidecar_core.nulls import null_rows
 from sidecar_core.output_checks import OutputCheck
+from sidecar_core.python_values import python_values
 
 from sidecar_resize.box_geometry import BoxProblem, TargetFrame
 from sidecar_resize.boxes import DEFAULT_BBOX_KEYS
@@ -49,7 +50,8 @@ def crop_check(crop_columns: Mapping[int, str], bbox_keys: Collection[str] | Non
             for side, name in crop_columns.items()
             if name in table.schema.names
         }
-        metas = table.column(META_COLUMN).to_pylist() if META_COLUMN in table.schema.names else None
+        names = table.schema.names
+        metas = cast("list[Any]", python_values(table.column(META_COLUMN))) if META_COLUMN in names else None
         for row in range(table.num_rows):
             for side, boxes in found.items():
                 here = boxes[row]
@@ -84,7 +86,7 @@ def _side_of(name: str, before: str) -> str | None:
 def _boxes(column: pa.ChunkedArray, bbox_keys: Collection[str]) -> list[FoundBoxes | None]:
     """Returns the number of each description's boxes and what is wrong in it; None for a null."""
     if is_text(column.type):
-        return [_boxes_of_text(text, bbox_keys) for text in cast("list[str | None]", column.to_pylist())]
+        return [_boxes_of_text(text, bbox_keys) for text in python_values(column)]
     found: list[FoundBoxes | None] = []
     for chunk in column.chunks:
         into = ArrowBoxes([_UNCHANGED] * len(chunk), min_visible=0)
@@ -97,10 +99,10 @@ def _boxes(column: pa.ChunkedArray, bbox_keys: Collection[str]) -> list[FoundBox
     return found
 
 
-def _boxes_of_text(text: str | None, bbox_keys: Collection[str]) -> FoundBoxes | None:
+def _boxes_of_text(text: object, bbox_keys: Collection[str]) -> FoundBoxes | None:
     if text is None:
         return None
-    found = scan_boxes(text, bbox_keys)
+    found = scan_boxes(text, bbox_keys) if isinstance(text, str) else None  # it may not be UTF-8
     if found is None:
         return 0, "is not JSON"
     return len(found), _said_of(next((box.problem for box in found if box.problem is not None), None))

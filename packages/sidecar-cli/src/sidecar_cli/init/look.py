@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from sidecar_core.errors import ShardError, UsageError
 from sidecar_core.foreign_types import holds_pictures
+from sidecar_core.python_values import python_value
 from sidecar_core.shard_reader import open_parquet
 from sidecar_filters.containers import sniff
 
@@ -183,7 +184,7 @@ def _may_be_key(dtype: pa.DataType) -> bool:
 def _key_candidate(field: pa.Field, file: pq.ParquetFile, other: pq.ParquetFile | None) -> KeyCandidate:
     rank = _rank(field.name, USUAL_KEYS, _KEY_ENDINGS)
     values, problem = _read_key(field.name, file)
-    example = "" if values is None or not len(values) else _shown(values[0].as_py())
+    example = "" if values is None or not len(values) else _shown(python_value(values[0]))
     if not problem and values is not None:
         problem = _why_no_key(values)
         if not problem and other is not None:

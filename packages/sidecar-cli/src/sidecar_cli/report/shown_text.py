@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import cast
 
 import pyarrow as pa
+from sidecar_core.python_values import python_value, python_values
 
 SHOWN_CHARACTERS = 240
 _TAIL_CHARACTERS = 60  # file names differ at their end
@@ -31,21 +31,12 @@ def shown(value: object, *, limit: int = SHOWN_CHARACTERS) -> str:
 
 def value_at(array: pa.Array | pa.ChunkedArray, row: int) -> object:
     """Returns one value of an array; text that is not UTF-8 comes as its bytes."""
-    scalar = array[row]
-    try:
-        return scalar.as_py()
-    except UnicodeDecodeError:
-        return scalar.cast(pa.large_binary()).as_py()
-    except (ValueError, OverflowError, pa.ArrowException):  # a time that Python cannot hold
-        return str(scalar)
+    return python_value(array[row])
 
 
 def values_of(array: pa.Array) -> list[object]:
     """Returns all values of an array, as `value_at` does."""
-    try:
-        return cast("list[object]", array.to_pylist())
-    except (ValueError, OverflowError, pa.ArrowException):
-        return [value_at(array, row) for row in range(len(array))]
+    return python_values(array)
 
 
 def _text_of(value: object) -> str:

@@ -19,6 +19,7 @@ from sidecar_core.joined_columns import (
 from sidecar_core.locations import Location
 from sidecar_core.op import BaseOp, OpContext, OpParams, PlanContext, set_columns, with_column
 from sidecar_core.parquet_index import parquet_index_spec
+from sidecar_core.python_values import python_values
 from sidecar_core.registry import register_op
 
 if TYPE_CHECKING:
@@ -167,9 +168,15 @@ class RecaptionMerge(BaseOp):
 
 
 def blank_rows(texts: pa.ChunkedArray) -> pa.BooleanArray:
-    """Returns which rows hold no text: null, empty, or only Unicode whitespace."""
+    """Returns which rows hold no text: null, empty, or only Unicode whitespace.
+
+    Text that is not UTF-8, as foreign writers leave it, is text.
+    """
     texts = texts.cast(pa.large_string())
-    lengths = _compute.binary_length(_compute.utf8_trim_whitespace(texts))
+    try:
+        lengths = _compute.binary_length(_compute.utf8_trim_whitespace(texts))
+    except pa.ArrowInvalid:  # for one such text, Arrow looks at none
+        return pa.array([not text or (isinstance(text, str) and text.isspace()) for text in python_values(texts)])
     return _whole(_compute.fill_null(_compute.equal(lengths, pa.scalar(0, lengths.type)), pa.scalar(value=True)))
 
 

@@ -146,4 +146,7 @@ def _in_type(key: pa.Scalar, dtype: pa.DataType) -> pa.Scalar:
     """Returns a key in plain form as the text that it was, where it was one."""
     held = stored_type(dtype)
     text = pa.types.is_string(held) or pa.types.is_large_string(held)
-    return _arrow.scalar(key.as_py().decode(), pa.large_string()) if text else key
+    try:
+        return _arrow.scalar(key.as_py().decode(), pa.large_string()) if text else key
+    except UnicodeDecodeError:
+        return key
