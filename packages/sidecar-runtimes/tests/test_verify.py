@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pyarrow as pa
@@ -93,6 +94,15 @@ def test_the_receipt_is_that_of_the_report_and_of_the_content(datasets):
     assert receipt.covers(output.list_shards())
     write_output(datasets[1] / "b.parquet")
     assert not receipt.covers(output.list_shards())
+
+
+@pytest.mark.parametrize("change", [{"passed": "no"}, {"all_shards": "false"}, {"problems": 5}, {"more": 1}, None])
+def test_a_receipt_that_is_none_counts_as_none(datasets, change):
+    write_output(datasets[1] / "a.parquet")
+    verify(datasets)
+    path = datasets[1] / "_sidecar/verify.json"
+    path.write_text("[" * 100_000 if change is None else json.dumps({**json.loads(path.read_text()), **change}))
+    assert read_receipt(open_storage(str(datasets[1])), "verify") is None
 
 
 def test_no_receipt_is_left_while_a_run_is_writing(datasets, caplog):

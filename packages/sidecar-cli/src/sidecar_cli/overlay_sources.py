@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ from typing import Any
 from sidecar_core.dataset import StorageOptions
 from sidecar_core.errors import UsageError
 from sidecar_core.pipeline import Pipeline, load_pipeline
-from sidecar_core.storage import RUN_FOLDER, Storage, normalise_prefix, open_storage
+from sidecar_core.storage import Storage, normalise_prefix, open_storage
 from sidecar_resize.boxes import DEFAULT_BBOX_KEYS
+from sidecar_runtimes.last_run import find_last_run
 from sidecar_runtimes.options import IMAGE_COLUMN, KEY_COLUMN
 from sidecar_runtimes.prefixes import resolve_outputs
 
@@ -119,10 +119,8 @@ def _of_pipeline(pipeline: Pipeline, options: Mapping[str, Any]) -> OverlaySourc
 
 def _of_prefix(prefix: str, options: Mapping[str, Any]) -> OverlaySource:
     """Of a prefix, its last run's manifest tells what the flags leave out."""
-    manifest = _last_manifest(open_storage(normalise_prefix(prefix), StorageOptions()))
-    dataset: dict[str, Any] = manifest.get("dataset") or {}
-    operations: list[dict[str, Any]] = (manifest.get("pipeline") or {}).get("operations") or []
-    main_prefix = options["main_prefix"] or dataset.get("main_prefix")
+    last = find_last_run(open_storage(normalise_prefix(prefix), StorageOptions()))
+    main_prefix = options["main_prefix"] or (last and last.main_prefix)
     if not main_prefix:
         raise UsageError(
             f"{normalise_prefix(prefix)} has no manifest of a run that says what its main dataset is",
@@ -132,12 +130,12 @@ def _of_prefix(prefix: str, options: Mapping[str, Any]) -> OverlaySource:
         )
     return _made(
         options,
-        StorageOptions.model_validate(dataset.get("storage") or {}),
+        last.storage if last else StorageOptions(),
         main_prefix=str(main_prefix),
-        key_column=dataset.get("key_column"),
-        image_column=dataset.get("image_column"),
+        key_column=last.key_column if last else None,
+        image_column=last.image_column if last else None,
         crop_prefix=prefix,
-        operation=_crop_operation(operations),
+        operation=_crop_operation(last.operations) if last else None,
     )
 
 
@@ -169,19 +167,9 @@ def _made(
     )
 
 
-def _crop_operation(operations: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _crop_operation(operations: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     return next((operation for operation in operations if operation.get("type") == _CROP_OP), None)
 
 
 def _may_hold_crops(columns: Mapping[str, str] | None) -> bool:
     return columns is None or any("*" in column or "_crop_" in column for column in columns.values())
-
-
-def _last_manifest(output: Storage) -> dict[str, Any]:
-    runs = [
-        info.rel_path
-        for info in output.list_objects(f"{RUN_FOLDER}/runs/", missing_ok=True)
-        if info.rel_path.endswith(".json")
-    ]
-    manifest = json.loads(output.read_bytes(runs[-1])) if runs else {}
-    return manifest if isinstance(manifest, dict) else {}

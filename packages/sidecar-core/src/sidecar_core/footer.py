@@ -115,7 +115,7 @@ class FooterInfo:
                 key_digest_row_groups=tuple(json.loads(held["key_digest_row_groups"])),
                 invalid={column: dict(reasons) for column, reasons in json.loads(held["invalid"]).items()},
             )
-        except (TypeError, AttributeError, ValueError) as error:
+        except (TypeError, AttributeError, ValueError, RecursionError) as error:
             raise ValueError(f"unreadable 'sidecar.*' keys: {error}") from error
 
 

@@ -100,7 +100,7 @@ class LeaseRecord:
             record = cls(**cast("dict[str, object]", json.loads(data)))  # pyright: ignore[reportArgumentType]
             _ = record.since_s, record.age_s(), float(record.stale_after_s), float(record.beat_every_s)
             return replace(record, pid=int(record.pid), run_id=str(record.run_id))
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, AttributeError, RecursionError) as error:
             raise ValueError(f"not a lease: {error}") from error
 
     @property

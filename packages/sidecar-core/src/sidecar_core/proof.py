@@ -257,6 +257,7 @@ def read_receipt(output: Storage, verifier: str) -> Receipt | None:
     try:
         content: dict[str, Any] = json.loads(output.read_bytes(rel_path))
         content["problems"] = tuple(content["problems"])
-        return Receipt(**content)
-    except (ValueError, TypeError, KeyError):
+        receipt = Receipt(**content)
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
+    return receipt if receipt.passed in (True, False) and receipt.all_shards in (True, False) else None

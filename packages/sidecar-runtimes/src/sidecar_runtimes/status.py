@@ -151,7 +151,7 @@ def _read_json(output: Storage, rel_path: str) -> Mapping[str, Any] | None:
     """Returns a manifest, or None when it is none or has just been removed."""
     try:
         content: object = json.loads(output.read_bytes(rel_path))
-    except (ValueError, StorageNotFoundError):
+    except (ValueError, RecursionError, StorageNotFoundError):
         return None
     wanted = {"run_id", "outcome", "shards", "elapsed_s", "started", "written", "runtime", "rows", "invalid"}
     if not isinstance(content, dict):
@@ -164,5 +164,5 @@ def _failed_shards(output: Storage) -> tuple[Mapping[str, Any], ...]:
     try:
         text = output.read_bytes(f"{RUN_FOLDER}/failed_shards.jsonl").decode()
         return tuple(json.loads(line) for line in text.splitlines() if line)
-    except (StorageNotFoundError, ValueError):
+    except (StorageNotFoundError, ValueError, RecursionError):
         return ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
 from pathlib import Path
@@ -13,9 +12,10 @@ from sidecar_core.errors import UsageError
 from sidecar_core.overrides import parse_overrides
 from sidecar_core.pipeline import load_pipeline
 from sidecar_core.plan import plan_run
-from sidecar_core.storage import RUN_FOLDER, normalise_prefix, open_storage
+from sidecar_core.storage import normalise_prefix, open_storage
 
 from sidecar_runtimes.content_checks import planned_checks
+from sidecar_runtimes.last_run import find_last_run
 from sidecar_runtimes.options import KEY_COLUMN, parse_named_prefixes
 from sidecar_runtimes.prefixes import latest_new_prefix, resolve_outputs
 from sidecar_runtimes.verify import VerifyReport, verify_dataset
@@ -23,8 +23,6 @@ from sidecar_runtimes.verify_words import describe_verify, verify_view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from sidecar_core.storage import Storage
 
     from sidecar_runtimes.text_view import Show
 
@@ -112,32 +110,18 @@ def verify_prefix(prefix: str, options: Mapping[str, Any]) -> VerifyReport:
     main_prefix, key_column = options["main_prefix"], options["key_column"]
     storage = StorageOptions()
     if not main_prefix:
-        dataset = last_run_dataset(output)
-        if dataset is None:
+        last = find_last_run(output)
+        if last is None:
             raise UsageError(
                 f"{output.prefix} has no manifest of a run that says what its main dataset is",
                 None,
                 "--main-prefix PREFIX --key-column NAME",
             )
-        main_prefix = str(dataset["main_prefix"])
-        storage = StorageOptions.model_validate(dataset.get("storage") or {})
+        main_prefix, storage = last.main_prefix, last.storage
         if key_column == KEY_COLUMN.default:
-            key_column = str(dataset["key_column"])
+            key_column = last.key_column or key_column
     main = open_storage(normalise_prefix(main_prefix), storage)
     return verify_dataset(main, output, key_column=key_column, **_sample(options))
-
-
-def last_run_dataset(output: Storage) -> dict[str, Any] | None:
-    """Returns the dataset document in the manifest of the last run into a prefix, or None without one."""
-    runs = [
-        info.rel_path
-        for info in output.list_objects(f"{RUN_FOLDER}/runs/", missing_ok=True)
-        if info.rel_path.endswith(".json")
-    ]
-    if not runs:
-        return None
-    dataset = json.loads(output.read_bytes(runs[-1])).get("dataset")
-    return dataset if isinstance(dataset, dict) and dataset.get("main_prefix") else None
 
 
 def _sample(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def read_last_run(output: Storage) -> LastRun:
             continue
         try:
             content: object = json.loads(output.read_bytes(info.rel_path))
-        except (ValueError, StorageError):
+        except (ValueError, RecursionError, StorageError):
             continue
         if isinstance(content, dict):
             return _last_run(cast("dict[str, Any]", content))
@@ -58,9 +58,11 @@ def read_verdict(output: Storage, shards: Sequence[ObjectInfo]) -> Verdict:
     if not receipts:
         return Verdict("none", "No verifier has looked at it.")
     receipt = max(receipts, key=lambda each: (each.covers(shards), each.written))
-    looked_at = "all" if receipt.all_shards else f"{receipt.checked_shards:,} of the"
+    looked_at = f"{receipt.checked_shards:,} of the {receipt.shards:,} shards"
+    if receipt.all_shards:
+        looked_at = "its one shard" if receipt.shards == 1 else f"all {receipt.shards:,} shards"
     by = f"“sidecar {shown(receipt.verifier)}” on {moment(shown(receipt.written))}"
-    what = f"{looked_at} {receipt.shards:,} shards, {receipt.rows:,} rows"
+    what = f"{looked_at}, {receipt.rows:,} rows"
     if not receipt.covers(shards):
         return Verdict("stale", f"The shards changed since they were looked at by {by}.")
     if not receipt.passed:
