@@ -118,6 +118,16 @@ def test_long_and_strange_values_stay_on_their_line(sidecar_here, team):
     assert json.loads(sidecar_here("inspect", "x.parquet", "--json").stdout)["head"][0]["text"].endswith("y" * 5000)
 
 
+def test_numbers_in_structs_are_short_for_people_and_whole_for_programs(sidecar_here, team):
+    numbers = [0.36116987, 1234567.75, 0.0, -2.5e-7]
+    pq.write_table(pa.table({"measure": [{"mean": number} for number in numbers]}), team.root / "x.parquet")
+    shown = sidecar_here("inspect", "x.parquet").stdout
+    for short in ("0.3612", "1234568.0", "0.0", "-2.5e-07"):
+        assert f'{{"mean": {short}}}' in shown
+    head = json.loads(sidecar_here("inspect", "x.parquet", "--json").stdout)["head"]
+    assert [row["measure"]["mean"] for row in head] == numbers
+
+
 def test_values_that_are_no_python_values_are_shown_all_the_same(sidecar_here, team):
     not_text = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff\xfe"]).buffers())
     nested = pa.StructArray.from_arrays([not_text, pa.array([2**62], pa.timestamp("us"))], ["text", "when"])
@@ -228,6 +238,12 @@ def test_long_results_are_cut_and_say_so(sidecar_here, out):
     assert shown.count(".jpg") == 3
     shown = sidecar_here("inspect", "out", "--sql", "select image_key from data", "--max-rows", "10").stdout
     assert "Only the first" not in shown
+
+
+def test_a_query_that_no_row_fits_says_so(sidecar_here, out):
+    done = sidecar_here("inspect", "out", "--sql", "select image_key from data where image_key = ''")
+    assert done.returncode == 0, done.stderr
+    assert "No row fits the query." in done.stdout
 
 
 def test_statements_without_rows(sidecar_here, out):

@@ -84,6 +84,8 @@ def result_view(result: SqlResult) -> list[Block]:
     if not result.columns:
         return ["The query has no result."]
     view: list[Block] = [Table(result.columns, [[as_cell(value) for value in row] for row in result.rows])]
+    if not result.rows:
+        view.append("No row fits the query.")
     if not result.complete:
         view.append(f"Only the first {len(result.rows):,} rows; --max-rows shows more.")
     return view
