@@ -97,7 +97,8 @@ def test_every_command_that_it_proposes_works_as_typed(sidecar, tmp_path, pipeli
     done = sidecar("init", "pets", "--main-prefix", "ü 1", "--pipeline", pipeline, *options)
     assert done.returncode == 0, done.stderr
     commands = [line.strip() for line in done.stdout.splitlines() if line.startswith("  sidecar ")]
-    assert [shlex.split(command)[1] for command in commands] == ["check", "run", "run", "run", "verify"]
+    verifier = "verify-resized" if pipeline == "resized" else "verify"
+    assert [shlex.split(command)[1] for command in commands] == ["check", "run", "run", "run", verifier]
     for command in commands:
         step = sidecar(*shlex.split(command)[1:])
         assert step.returncode == 0, f"{command}\n{step.stdout}\n{step.stderr}"

@@ -20,7 +20,15 @@ from sidecar_cli.dataset_yaml import dataset_name, sidecar_prefix_beside
 from sidecar_cli.folder_scan import IMAGE_EXTENSIONS
 from sidecar_cli.init.choose import Asker, Choice, choose_image, choose_key, person_at_terminal
 from sidecar_cli.init.look import Look, look_at
-from sidecar_cli.init.write import PIPELINES, STANDARD_FILTERS, ConfigFiles, NewConfig, config_files, write_config
+from sidecar_cli.init.write import (
+    PIPELINES,
+    STANDARD_FILTERS,
+    ConfigFiles,
+    NewConfig,
+    config_files,
+    resized_prefixes,
+    write_config,
+)
 from sidecar_cli.program_name import program_name
 
 if TYPE_CHECKING:
@@ -63,8 +71,20 @@ class InitReport:
         steps = [f"{program} check {path}", f"{program} run {path}{where} --dry-run"]
         if self.look.shards > 1:
             steps.append(f"{program} run {path}{where} --limit 1")
-        steps += [f"{program} run {path}{where} --skip-existing", f"{program} verify {path}{where} --all"]
-        return steps
+        verify = self._verify_resized() if self._is_usual_resized else f"verify {path}{where}"
+        return [*steps, f"{program} run {path}{where} --skip-existing", f"{program} {verify} --all"]
+
+    @property
+    def _is_usual_resized(self) -> bool:
+        """Whether `verify-resized` can look at what the pipeline makes: it knows storage from the environment only."""
+        return self.config.pipeline == "resized" and self.config.storage == StorageOptions()
+
+    def _verify_resized(self) -> str:
+        """Returns the verifier that looks at the pictures too, and whose receipt moving boxes asks for."""
+        words = ["verify-resized", "--main-prefix", self.config.main_prefix, "--key-column", self.config.key_column]
+        for side, prefix in resized_prefixes(self.config.main_prefix).items():
+            words += ["--target", f"{side}={prefix}"]
+        return shlex.join(words)
 
 
 def init_dataset(name: str, options: Mapping[str, Any]) -> InitReport:
