@@ -6,7 +6,9 @@ Usage: uv run python benchmarks/one_filter.py [--images DIR] [--filter saturatio
 DIR holds JPEGs, of which those of about 1 megapixel are taken; without it pictures are drawn. Each turn starts a
 Ray of N cores on this machine; what is measured is the run on it: the start of the actor, or of the tasks'
 processes, all shards, and their commit. The contestants take turns in each round; the ratio is that of the
-medians of rows/s, and beside it stands the rate once the first shard is there, without any start.
+medians of rows/s, and beside it stand the rate once the first shard is there, without any start, and the CPU time
+that the workers and their children took a row (Linux), which other programs on the machine disturb less: a busy
+machine gives more to N workers with a child each than to one with N.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ import os
 import platform
 import statistics
 import tempfile
+import threading
 import time
 from importlib.metadata import version
 from pathlib import Path
+from typing import Self
 
 import filters as filters_benchmark
 import pyarrow as pa
@@ -32,6 +36,49 @@ from sidecar_runtimes.ray_tasks import RayTaskRuntime
 from sidecar_runtimes.run import RunOptions, execute_run, prepare_run
 
 GOAL = 0.95
+SAMPLE_EVERY_S = 0.2
+
+
+class WorkerTime:
+    """Adds up the CPU time of this process's Ray workers and their children while its context is open."""
+
+    def __init__(self) -> None:
+        self._ticks: dict[tuple[int, int], int] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds so far; 0 where there is no /proc."""
+        return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
+
+    def _watch(self) -> None:
+        while not self._ended.wait(SAMPLE_EVERY_S):
+            parents, used = {}, {}
+            for folder in Path("/proc").glob("[0-9]*"):
+                try:
+                    fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                    command = (folder / "cmdline").read_bytes()
+                except OSError:
+                    continue
+                pid = int(folder.name)
+                parents[pid] = int(fields[1])
+                if command.startswith((b"ray::_run_task", b"ray::ShardActor")) or b"sidecar_core.isolation" in command:
+                    used[pid] = (int(fields[19]), int(fields[11]) + int(fields[12]))
+            for pid, (start, ticks) in used.items():
+                above = pid
+                while above in parents and above != os.getpid():
+                    above = parents[above]
+                if above == os.getpid() and pid != os.getpid():
+                    self._ticks[pid, start] = ticks
 
 
 class FirstAndLast(SilentObserver):
@@ -74,7 +121,7 @@ def main() -> None:
         ),
         "single tasks": lambda: RayTaskRuntime(task_cpus=1, workers=1, retries=0),
     }
-    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
+    measured: dict[str, list[dict[str, float]]] = {name: [] for name in contestants}
     with tempfile.TemporaryDirectory(prefix="sidecar-one-filter-") as name:
         folder = Path(name)
         write_main(folder, source["1 MP"], options.shards, options.rows)
@@ -84,17 +131,17 @@ def main() -> None:
             for what in order:
                 out = folder / f"{what.replace(' ', '-')}-{number}"
                 measured[what].append(measure(folder, out, contestants[what](), options.workers))
-                print(f"round {number + 1}: {what}: {measured[what][-1][0]:.1f} rows/s", flush=True)
-    whole = {what: statistics.median(rate for rate, _ in rates) for what, rates in measured.items()}
-    steady = {what: statistics.median(rate for _, rate in rates) for what, rates in measured.items()}
-    ratios = {
-        name: round(rates["one actor"] / rates["single tasks"], 3)
-        for name, rates in (("run", whole), ("steady", steady))
+                print(f"round {number + 1}: {what}: {measured[what][-1]}", flush=True)
+    medians = {
+        what: {each: statistics.median(turn[each] for turn in turns) for each in turns[0]}
+        for what, turns in measured.items()
     }
-    print(f"\n{'':14} {'rows/s':>8} {'steady':>8}")
-    for what in contestants:
-        print(f"{what:14} {whole[what]:>8.1f} {steady[what]:>8.1f}")
-    print(f"{'ratio':14} {ratios['run']:>8} {ratios['steady']:>8}   goal at least {GOAL}")
+    actor, tasks = medians["one actor"], medians["single tasks"]
+    ratios = {each: round(actor[each] / tasks[each], 3) if tasks[each] else None for each in actor}
+    print(f"\n{'':14} {'rows/s':>8} {'steady':>8} {'CPU ms/row':>11}")
+    for what, each in (*medians.items(), ("ratio", ratios)):
+        print(f"{what:14} {each['rows_per_s']:>8} {each['steady_rows_per_s']:>8} {each['cpu_ms_per_row']!s:>11}")
+    print(f"goal: ratio of rows/s at least {GOAL}")
     report = {
         "workload": f"F3: {options.filter}, {options.shards} shards of {options.rows} rows, N = {options.workers}",
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
@@ -102,9 +149,8 @@ def main() -> None:
         "packages": {
             each: version(each) for each in ("ray", "pyarrow", "sidecar-core", "sidecar-runtimes", "sidecar-filters")
         },
-        "rounds": {what: [[round(value, 2) for value in pair] for pair in pairs] for what, pairs in measured.items()},
-        "rows_per_s": whole,
-        "steady_rows_per_s": steady,
+        "rounds": measured,
+        "medians": medians,
         "ratios": ratios,
         "goal": GOAL,
     }
@@ -133,17 +179,21 @@ def write_pipeline(folder: Path, name: str) -> None:
     )
 
 
-def measure(folder: Path, out: Path, runtime, workers: int) -> tuple[float, float]:
-    """Returns rows a second of a run on a fresh cluster, and those after its first shard."""
+def measure(folder: Path, out: Path, runtime, workers: int) -> dict[str, float]:
+    """Returns rows a second of a run on a fresh cluster, those after its first shard, and CPU time a row."""
     watch = FirstAndLast()
-    with RayCluster(cpus=workers):
+    with RayCluster(cpus=workers), WorkerTime() as used:
         prepared = prepare_run(load_pipeline(folder / "pipeline.yaml"), RunOptions(output_prefix=str(out)))
         started = time.monotonic()
         report = execute_run(prepared, runtime=runtime, observer=watch, command=["benchmark"])
         seconds = time.monotonic() - started
     if not report.ok:
         raise SystemExit(f"{len(report.failed)} shards failed: {report.failed[0].error}")
-    return report.rows / seconds, watch.steady_rows_per_s
+    return {
+        "rows_per_s": round(report.rows / seconds, 1),
+        "steady_rows_per_s": round(watch.steady_rows_per_s, 1),
+        "cpu_ms_per_row": round(1000 * used.seconds / report.rows, 2),
+    }
 
 
 if __name__ == "__main__":
