@@ -33,6 +33,10 @@ def test_of_an_output(sidecar, sidecar_here, team, output):
     assert sidecar_here("verify", output, "--all").returncode == 0  # the page is no shard
 
 
+def test_one_shard_is_no_shards(sidecar_here, output):
+    assert "of 1 shard\n" in sidecar_here("report", output, "--sample-shards", "1").stdout
+
+
 def test_where_it_goes(sidecar_here, team, output):
     elsewhere = sidecar_here("report", output, "-o", "pages/r.html")
     assert elsewhere.returncode == 0, elsewhere.stderr

@@ -102,12 +102,13 @@ def describe_report(data: ReportData) -> dict[str, Any]:
 def report_view(result: Mapping[str, Any]) -> list[Block]:
     """Returns the result for people; the last line is the path."""
     invalid = f"{result['invalid_rows']:,} of {result['invalid_of']:,}"
+    shards = "shard" if result["shards_read"] == 1 else "shards"
     view: list[Block] = [
         Facts(
             [
                 ("output", result["prefix"]),
                 ("rows", result["rows"]),
-                ("looked at", f"{result['rows_read']:,} rows of {result['shards_read']:,} shards"),
+                ("looked at", f"{result['rows_read']:,} rows of {result['shards_read']:,} {shards}"),
                 ("invalid rows", invalid),
                 ("page", f"{result['bytes']:,} bytes"),
             ]
