@@ -175,6 +175,24 @@ def test_a_resized_dataset_without_the_shard_and_a_sidecar_without_it(boxes, poo
     assert shown.pictures[2].notes == ("not in the sidecar",)
 
 
+@pytest.mark.parametrize("meta", [5, "text", [1], {"status": 5}, {"target_512": 5}, {"target_512": {"clipped": "x"}}])
+def test_a_sidecar_whose_counts_are_no_counts_is_shown_without_them(boxes, pool, meta):
+    path = boxes.root / "crop/deep/part-0.parquet"
+    table = pq.read_table(path).drop_columns(["bbox_resize_meta"])
+    pq.write_table(table.append_column("bbox_resize_meta", pa.array([meta] * table.num_rows)), path)
+    (shown,) = sample_overlays(boxes.source(), [RowPlace("deep/part-0.parquet", 0)], isolation=pool)
+    assert [len(picture.boxes) for picture in shown.pictures] == [1, 1, 1]
+
+
+def test_a_sidecar_with_a_column_twice_is_named(boxes, sidecar_here):
+    path = boxes.root / "crop/deep/part-0.parquet"
+    table = pq.read_table(path)
+    name = "structured_description_crop_512"
+    pq.write_table(table.append_column(name, table.column(name)), path)
+    done = sidecar_here("overlay", boxes.root / "crop", *boxes.flags, "--row", "deep/part-0.parquet:0")
+    assert (done.returncode, f"part-0.parquet: 2 columns '{name}'" in done.stderr) == (1, True), done.stderr
+
+
 def test_only_the_row_groups_of_the_rows_are_read(boxes, sidecar_here):
     path = boxes.main / "deep/part-0.parquet"
     metadata = pq.ParquetFile(path).metadata

@@ -49,6 +49,38 @@ def test_faults_in_crop_columns_are_found(described, change, said):
     assert {row for row, _ in found} == {1}
 
 
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("structured_description_crop_512", pa.array([1, 2])),
+        ("structured_description_crop_512", pa.array([b"{}", b"{}"])),
+        ("structured_description_crop_1024", pa.array([[1], [2]])),
+        ("bbox_resize_meta", pa.array(["ok", "ok"])),
+        ("bbox_resize_meta", pa.array([{"status": "ok"}, None])),
+        ("bbox_resize_meta", pa.array([{"status": "ok", "target_512": 5, "target_1024": 6}, None])),
+    ],
+)
+def test_columns_of_another_type_are_faults(described, column, values):
+    described.fill([TEXT, TEXT])
+    table = described.run()
+    table = table.set_column(table.schema.get_field_index(column), column, values)
+    (check,) = described.pipeline().operations[0].output_checks(described.dataset())
+    ((row, said),) = check.check(table.select(list(check.columns)))
+    assert row == 0
+    assert said.startswith(f"{column} is {values.type}, where ")
+
+
+@pytest.mark.parametrize("boxes_type", [pa.list_(pa.int32()), pa.list_(pa.int32(), 4), pa.list_(pa.list_(pa.int32()))])
+def test_a_struct_of_which_every_box_was_dropped_is_no_fault(described, boxes_type):
+    bad = [[1, 2, 3, 5000]] if pa.types.is_nested(boxes_type.value_type) else [1, 2, 3, 5000]
+    described.fill([{"bbox": bad}], dtype=pa.struct([("bbox", boxes_type)]))
+    table = described.run()
+    (check,) = described.pipeline().operations[0].output_checks(described.dataset())
+    assert list(check.check(table.select(list(check.columns)))) == []
+    counts = table.column("bbox_resize_meta")[0].as_py()["target_512"]
+    assert (counts["boxes"], counts["dropped"]) == (1, 1)
+
+
 def test_a_description_that_is_no_utf8_is_a_fault(described):
     described.fill([TEXT])
     table = described.run()

@@ -71,6 +71,15 @@ def test_a_column_that_is_not_there_is_a_fault(folders):
     ]
 
 
+def test_a_column_that_is_there_twice_is_a_fault(folders):
+    keys = pq.read_table(folders[0] / "a.parquet").column("image_key")
+    path = folders[1] / "a.parquet"
+    pq.write_table(pa.table([keys, [1] * ROWS, [1] * ROWS], names=["image_key", "asked", "asked"]), path)
+    main, output = (open_storage(f"{folder}/") for folder in folders)
+    report = verify_dataset(main, output, key_column="image_key")
+    assert "a.parquet: 2 columns 'asked', which belong to the ones" in [each.message for each in report.problems]
+
+
 def test_other_outputs_are_not_looked_at(folders):
     assert verify(folders, {"other": [0] * ROWS}).content == {}
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sidecar_core.align import describe_key, first_misaligned
 from sidecar_core.errors import AlignmentError, ShardError, StorageNotFoundError
 from sidecar_core.row_reader import RowReader
-from sidecar_core.shard_reader import open_parquet
+from sidecar_core.shard_reader import open_parquet, single_field
 from sidecar_core.storage import Storage
 from sidecar_resize.boxes import LabelledBox, find_boxes
 from sidecar_resize.shard_checks import find_audit_prefix
@@ -122,8 +122,12 @@ class ShardRows:
         elif column not in crop:
             notes.append(f"no column {column}")
         else:
-            counts = meta.get(f"target_{side}") or {}
-            notes += [f"{counts[what]:,} {what}" for what in ("clipped", "dropped") if counts.get(what)]
+            target = meta.get(f"target_{side}")
+            counts = cast("dict[str, object]", target) if isinstance(target, dict) else {}
+            for what in ("clipped", "dropped"):
+                count = counts.get(what)
+                if isinstance(count, int) and count:
+                    notes.append(f"{count:,} {what}")
             if crop[column] is None:
                 notes.append("no description")
         if values is None:
@@ -200,7 +204,7 @@ class _Columns:
         self._key = key
         self.require(key)
         held = dict.fromkeys(name for name in (key, *wanted(schema)) if name in schema.names)
-        fields = pa.schema([schema.field(name) for name in held])
+        fields = pa.schema([single_field(schema, name, self.uri) for name in held])
         self._rows = RowReader(file, self.uri, fields, types_from="its own footer")
         self.num_rows = self._rows.num_rows
 

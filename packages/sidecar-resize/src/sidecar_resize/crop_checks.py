@@ -11,7 +11,7 @@ from sidecar_core.python_values import python_values
 
 from sidecar_resize.box_geometry import BoxProblem, TargetFrame
 from sidecar_resize.boxes import DEFAULT_BBOX_KEYS
-from sidecar_resize.crop_meta import COUNT_NAMES, FRAME_NAMES, META_COLUMN, DescriptionState
+from sidecar_resize.crop_meta import COUNT_NAMES, FRAME_NAMES, META_COLUMN, DescriptionState, meta_type
 from sidecar_resize.cropped_columns import is_text
 from sidecar_resize.description_arrow import ArrowBoxes, move_boxes
 from sidecar_resize.description_json import scan_boxes
@@ -45,12 +45,17 @@ def crop_check(crop_columns: Mapping[int, str], bbox_keys: Collection[str] | Non
     """
 
     def check(table: pa.Table) -> Iterator[tuple[int, str]]:
+        if wrong_types := list(_wrong_types(table.schema, crop_columns)):
+            if table.num_rows:
+                yield from ((0, said) for said in wrong_types)
+            return
+        names = table.schema.names
         found = {
             side: _boxes(table.column(name), bbox_keys or DEFAULT_BBOX_KEYS)
             for side, name in crop_columns.items()
-            if name in table.schema.names
+            if name in names
         }
-        names = table.schema.names
+        texts = {side for side in found if is_text(table.schema.field(crop_columns[side]).type)}
         metas = cast("list[Any]", python_values(table.column(META_COLUMN))) if META_COLUMN in names else None
         for row in range(table.num_rows):
             for side, boxes in found.items():
@@ -59,7 +64,7 @@ def crop_check(crop_columns: Mapping[int, str], bbox_keys: Collection[str] | Non
                     yield row, f"{crop_columns[side]} {here[1]}"
             if metas is not None:
                 at_row = {side: boxes[row] for side, boxes in found.items()}
-                for said in _wrong_in_row(metas[row], at_row, crop_columns, counted=bbox_keys is not None):
+                for said in _wrong_in_row(metas[row], at_row, crop_columns, texts, counted=bbox_keys is not None):
                     yield row, said
 
     return OutputCheck(CHECK_NAME, (*crop_columns.values(), META_COLUMN), check)
@@ -76,6 +81,34 @@ def recognise_crop(schema: pa.Schema) -> list[OutputCheck]:
     stem = next(iter(crops), "structured_description").rpartition(_CROP)[0] or "structured_description"
     sides = [int(side) for each in meta if (side := _side_of(each.name, _TARGET)) is not None]
     return [crop_check({side: f"{stem}{_CROP}{side}" for side in sides}, None)]
+
+
+def _wrong_types(schema: pa.Schema, crop_columns: Mapping[int, str]) -> Iterator[str]:
+    """Yields which columns cannot be what they are called, whatever stands in them."""
+    for name in crop_columns.values():
+        if name in schema.names and not (is_text(dtype := schema.field(name).type) or _holds_struct(dtype)):
+            yield f"{name} is {dtype}, where descriptions are JSON text, or structs and lists"
+    if META_COLUMN in schema.names:
+        dtype = schema.field(META_COLUMN).type
+        if not _holds(dtype, meta_type(list(crop_columns))):
+            yield f"{META_COLUMN} is {dtype}, where {meta_type(list(crop_columns))} is expected"
+
+
+def _holds(dtype: pa.DataType, expected: pa.DataType) -> bool:
+    """Returns whether a type has all fields of another, with whole numbers and text of any width."""
+    if isinstance(expected, pa.StructType):
+        if not isinstance(dtype, pa.StructType):
+            return False
+        have = {each.name: each.type for each in dtype}
+        return all(each.name in have and _holds(have[each.name], each.type) for each in expected)
+    return is_text(dtype) if is_text(expected) else pa.types.is_integer(dtype)
+
+
+def _holds_struct(dtype: pa.DataType) -> bool:
+    if isinstance(dtype, pa.StructType):
+        return True
+    value_type = getattr(dtype, "value_type", None)  # of every kind of list
+    return isinstance(value_type, pa.DataType) and _holds_struct(value_type)
 
 
 def _side_of(name: str, before: str) -> str | None:
@@ -113,9 +146,17 @@ def _said_of(problem: BoxProblem | None) -> str | None:
 
 
 def _wrong_in_row(
-    meta: Mapping[str, Any] | None, found: Mapping[int, FoundBoxes | None], names: Mapping[int, str], *, counted: bool
+    meta: Mapping[str, Any] | None,
+    found: Mapping[int, FoundBoxes | None],
+    names: Mapping[int, str],
+    texts: Collection[int],
+    *,
+    counted: bool,
 ) -> Iterator[str]:
-    """Yields what a row's meta lacks, or says otherwise than the descriptions beside it."""
+    """Yields what a row's meta lacks, or says otherwise than the descriptions beside it.
+
+    Of a struct with nothing but boxes all may have been dropped, and then it is as null as one that is not there.
+    """
     status = None if meta is None else meta.get("status")
     if meta is None or status is None:
         yield f"{META_COLUMN} has no status"
@@ -125,7 +166,10 @@ def _wrong_in_row(
     for side, name in names.items():
         target = meta.get(f"{_TARGET}{side}") or {}
         is_valid = target.get("width") is not None
-        if side in found and (found[side] is not None) != (is_valid and status not in _WITHOUT_DESCRIPTION):
+        all_dropped = bool(target.get("boxes")) and target.get("boxes") == target.get("dropped")
+        must_be_null = not is_valid or status in _WITHOUT_DESCRIPTION
+        may_be_null = must_be_null or (side not in texts and all_dropped)
+        if side in found and (must_be_null if found[side] is not None else not may_be_null):
             there = "null" if found[side] is None else "there"
             size = "a size" if is_valid else "no size"
             yield f"{name} is {there} where the status is {status!r} and target_{side} has {size}"

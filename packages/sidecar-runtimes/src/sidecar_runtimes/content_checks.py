@@ -89,8 +89,12 @@ class ContentChecks:
             checks = [check for op in self._ops for check in op.recognise_output(schema)]
         for check in checks:
             lacking = [name for name in check.columns if name not in schema.names]
+            twice = [name for name in check.columns if schema.names.count(name) > 1]
             if lacking:
                 message = f": no column {lacking[0]!r}, which belongs to the {check.name}"
+                findings.problems.append(ContentProblem("schema", message))
+            elif twice:
+                message = f": {schema.names.count(twice[0])} columns {twice[0]!r}, which belong to the {check.name}"
                 findings.problems.append(ContentProblem("schema", message))
             else:
                 self._run(check, file, findings)
