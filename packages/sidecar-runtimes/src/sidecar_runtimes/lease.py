@@ -106,8 +106,7 @@ class RunLeases:
         deadline_s = time.monotonic() + self._options.wait_s
         try:
             for storage in self._outputs:
-                with DeferredInterrupts() as interrupts:  # between taking it and knowing it, a lease would be left
-                    self._held.append(self._take(storage, deadline_s, interrupts))
+                self._take(storage, deadline_s)
                 if len(self._held) == 1:
                     self._heart.start()  # the first must not grow stale while others are waited for
         except BaseException:
@@ -137,7 +136,7 @@ class RunLeases:
         """How a lease was lost, or None while this run holds them all, as far as it knows."""
         return self._lost
 
-    def _take(self, storage: Storage, deadline_s: float, interrupts: DeferredInterrupts) -> _Held:
+    def _take(self, storage: Storage, deadline_s: float) -> None:
         advisory = not storage.honours_conditions()
         if advisory:
             _logger.warning(
@@ -146,7 +145,6 @@ class RunLeases:
             )
         told = False
         while True:
-            interrupts.act()
             found = find_lease(storage)
             if found is not None and found.record.run_id != self._run_id and not self._may_take(storage, found):
                 if time.monotonic() >= deadline_s:
@@ -160,15 +158,17 @@ class RunLeases:
             record = LeaseRecord.of_this_process(
                 self._run_id, stale_after_s=self._stale_s, beat_every_s=self._every_s, advisory=advisory
             )
-            began_s = time.monotonic()
-            try:
-                if found is None:
-                    info = storage.write_bytes(LEASE_PATH, record.to_bytes(), if_absent=True)
-                else:
-                    info = storage.write_bytes(LEASE_PATH, record.to_bytes(), if_match=found.info)
-            except ConflictError:
-                continue  # somebody was faster; look again
-            return _Held(storage, info, record, began_s)
+            with DeferredInterrupts():  # between taking it and knowing it, a lease would be left
+                began_s = time.monotonic()
+                try:
+                    if found is None:
+                        info = storage.write_bytes(LEASE_PATH, record.to_bytes(), if_absent=True)
+                    else:
+                        info = storage.write_bytes(LEASE_PATH, record.to_bytes(), if_match=found.info)
+                except ConflictError:
+                    continue  # somebody was faster; look again
+                self._held.append(_Held(storage, info, record, began_s))
+                return
 
     def _may_take(self, storage: Storage, found: FoundLease) -> bool:
         record = found.record
