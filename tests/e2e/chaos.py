@@ -160,19 +160,27 @@ def main() -> int:
             for fault in faults_for(store, runtime)
             if options.faults is None or fault in options.faults
         ]
-        measured = {(store.name, runtime): measure(folder, store, runtime) for store, runtime, _ in plans}
-        for number in range(options.runs):
-            if number % len(plans) == 0:
-                order = dice.sample(plans, len(plans))  # each kind equally often, in changing order
-            store, runtime, fault = order[number % len(plans)]
-            row = table.setdefault(f"{fault} {runtime} {store.name}", Counter())
-            expected, duration_s = measured[store.name, runtime]
-            moment_s = dice.uniform(0.25, 1.0) * duration_s
-            outcome, wrong = hit_and_resume(folder, number, (store, runtime, fault), expected, moment_s, dice)
-            row[outcome] += 1
-            row["violations"] += len(wrong)
-            violations += [f"run {number} ({fault} {runtime} {store.name}): {text}" for text in wrong]
-            print(f"{number + 1:4} {fault:13} {runtime:6} {store.name:5} {outcome:9} {'; '.join(wrong)}", flush=True)
+        pairs = {(store.name, runtime): store for store, runtime, _ in plans}  # each measured once: then all is there
+        measured = {(name, runtime): measure(folder, store, runtime) for (name, runtime), store in pairs.items()}
+        try:
+            for number in range(options.runs):
+                if number % len(plans) == 0:
+                    order = dice.sample(plans, len(plans))  # each kind equally often, in changing order
+                store, runtime, fault = order[number % len(plans)]
+                row = table.setdefault(f"{fault} {runtime} {store.name}", Counter())
+                expected, duration_s = measured[store.name, runtime]
+                moment_s = dice.uniform(0.25, 1.0) * duration_s
+                outcome, wrong = hit_and_resume(folder, number, (store, runtime, fault), expected, moment_s, dice)
+                row[outcome] += 1
+                row["violations"] += len(wrong)
+                violations += [f"run {number} ({fault} {runtime} {store.name}): {text}" for text in wrong]
+                print(
+                    f"{number + 1:4} {fault:13} {runtime:6} {store.name:5} {outcome:9} {'; '.join(wrong)}", flush=True
+                )
+        except KeyboardInterrupt:
+            print("stopped; the run under way does not count", flush=True)
+            for each in descendants(os.getpid()):
+                end(each)
     print_table(table)
     print("\n".join(violations) or "no violation")
     if options.json:
