@@ -22,9 +22,6 @@ from sidecar_resize.ops.crop_structured_description import CropStructuredDescrip
 
 SHARD = "a b/part-0.parquet"
 SIDES = (512, 1024)
-NEEDS_ARROW_26 = pytest.mark.skipif(
-    int(pa.__version__.split(".")[0]) < 26, reason="before 26, Arrow cannot write a null among lists of a fixed size"
-)
 TEXT = '{"objects": [{"label": "a", "box_2d": [100, 200, 300, 400]}]}'
 
 
@@ -220,7 +217,7 @@ def test_every_kind_of_text_is_read(described, dtype, expected):
     assert table.column("structured_description_crop_512").null_count == 1
 
 
-@pytest.mark.parametrize("size", [-1, pytest.param(4, marks=NEEDS_ARROW_26)])
+@pytest.mark.parametrize("size", [-1, 4])
 def test_structs_keep_their_type(described, size):
     box = pa.list_(pa.int32(), size)
     dtype = pa.struct(

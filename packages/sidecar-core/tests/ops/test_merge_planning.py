@@ -6,7 +6,7 @@ import json
 
 import pyarrow as pa
 import pytest
-from sidecar_core.errors import ConfigError, ShardError, StorageNotFoundError
+from sidecar_core.errors import ConfigError, ShardError
 from sidecar_core.footer import read_footer
 from sidecar_core.pipeline import check_columns, output_fingerprint
 from sidecar_core.plan import RunPlan
@@ -139,7 +139,7 @@ def test_kept_column_that_could_not_take_the_sidecars_type_is_a_plan_error(folde
 
 def test_sibling_that_is_nowhere(folders):
     folders.main()
-    with pytest.raises(StorageNotFoundError):
+    with pytest.raises(ConfigError, match=r"operations\[0\]: source_prefix .* is not there"):
         folders.plan(columns=["caption"], extensions=[{"name": "caption", "type": "string"}])
     with pytest.raises(ConfigError, match="no types are known for what is taken"):
         folders.plan(required=False)
