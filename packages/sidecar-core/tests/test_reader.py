@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -134,6 +136,20 @@ def test_a_prefix_is_no_list_of_prefixes(folders):
         open_aligned(main, one, key_column="image_key")
     with pytest.raises(UsageError, match="a list of paths"):
         open_aligned(main, [one], key_column="image_key", shards="0.parquet")
+    with pytest.raises(UsageError, match="columns is 'n'"):
+        open_aligned(main, [one], key_column="image_key", columns="n")
+    with pytest.raises(UsageError, match="missing is 'nulls'"):
+        open_aligned(main, [one], key_column="image_key", missing="nulls")
+
+
+def test_a_column_that_is_there_twice_is_left_out_and_said_to_be(folders):
+    main, one = folders.main(), folders.sidecar({"n": [1] * 10})
+    path = next(Path(one).rglob("*.parquet"))
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("n", table.column("n")), path)
+    assert "n" not in open_aligned(main, [one], key_column="image_key").schema.names
+    with pytest.raises(UsageError, match="column 'n' is there more than once"):
+        open_aligned(main, [one], key_column="image_key", columns=["n"])
 
 
 def test_reordered_sidecar_is_found_before_any_row_of_the_shard_is_given_out(folders):

@@ -86,6 +86,7 @@ class AlignedDatasets:
         shards: the main dataset's shards, in order.
         sources: the main dataset, then the sidecars, each with the columns of which it is the first source.
         lacking: per source, the shards that it lacks.
+        repeated: names that a source has more than once, so that nobody can say which column is meant.
     """
 
     key_column: str | None
@@ -93,6 +94,7 @@ class AlignedDatasets:
     shards: tuple[str, ...]
     sources: tuple[AlignedSource, ...]
     lacking: tuple[frozenset[str], ...]
+    repeated: frozenset[str] = frozenset()
     _proven: set[str] = field(default_factory=set[str], repr=False, compare=False)
 
     @classmethod
@@ -109,6 +111,8 @@ class AlignedDatasets:
         """Lists the datasets and reads the footer of each one's first shard; see `open_aligned`."""
         if isinstance(sidecars, (str, Path, Dataset)):
             raise UsageError(f"sidecars is {sidecars!r}", "a list of prefixes or datasets", "put it in brackets")
+        if missing not in ("error", "null"):
+            raise UsageError(f"missing is {missing!r}", "'error' or 'null'")
         options = storage or StorageOptions()
         storages = [_storage_of(main, "main_prefix", options)]
         storages += [_storage_of(each, "sidecar_prefix", options) for each in sidecars]
@@ -145,6 +149,7 @@ class AlignedDatasets:
             shards=paths,
             sources=tuple(sources),
             lacking=tuple(lacking),
+            repeated=frozenset(name for found in schemas for name in found.names if found.names.count(name) > 1),
         )
 
     @property
@@ -160,8 +165,12 @@ class AlignedDatasets:
         batch_rows: int = PLAIN_BATCH_ROWS,
     ) -> pa.RecordBatchReader:
         """Returns a new stream; see `open_aligned`. A shard is proven once, however often it is read."""
+        if isinstance(columns, str):
+            raise UsageError(f"columns is {columns!r}", "a list of names", "put it in brackets")
         names = self.plain_columns if columns is None else list(columns)
         for name in names:
+            if name not in self.schema.names and name in self.repeated:
+                raise UsageError(f"column {name!r} is there more than once in the files that have it")
             if name not in self.schema.names:
                 known = ", ".join(self.schema.names)
                 raise UsageError(f"no column {name!r}{did_you_mean(name, self.schema.names)}", known)
