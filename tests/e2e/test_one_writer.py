@@ -13,13 +13,14 @@ from sidecar_core.isolation import submit_call
 from sidecar_core.testing.datasets import write_main
 from sidecar_resize.testing.pictures import encoded_scene
 
+SHARDS = 60  # so many that the first build goes on while others look at it
 BUILD = ("build-0-262mp", "--main-prefix", "main", "--output-prefix", "out", "--workers", "1", "--skip-existing")
 
 
 @pytest.fixture
 def main(tmp_path):
     picture = submit_call(encoded_scene, 640, 480, "JPEG")
-    return write_main(tmp_path / "main", {f"part-{number}.parquet": [picture] * 8 for number in range(12)})
+    return write_main(tmp_path / "main", {f"part-{number}.parquet": [picture] * 8 for number in range(SHARDS)})
 
 
 @pytest.mark.usefixtures("main")
@@ -45,7 +46,7 @@ def test_a_second_build_is_refused_and_goes_on_when_the_first_gets_sigterm(sidec
     assert json.loads(sidecar("status", "out", "--json").stdout)["runs"][0]["state"] == "interrupted"
     sidecar(*BUILD)
     status = json.loads(sidecar("status", "out", "--json").stdout)
-    assert (status["shards"], status["complete"], status["lease"]) == (12, True, None)
+    assert (status["shards"], status["complete"], status["lease"]) == (SHARDS, True, None)
 
 
 @pytest.mark.usefixtures("main")
