@@ -108,7 +108,9 @@ def make_plan(pipeline: Pipeline, request: PlanRequest) -> ClusterPlan:
     _check(request)
     instance = _instance(request)
     measured = run_smoke(pipeline, shards=request.smoke, workers=request.actor_cpus) if request.smoke else None
-    rows_per_shard = request.rows_per_shard or _rows_per_shard(pipeline)
+    rows_per_shard = request.rows_per_shard or (
+        _rows_per_shard(pipeline) if measured is None else max(1, round(measured.rows_per_shard))
+    )
     if measured is not None:
         observed = ObservedRate(measured.rows_per_s / rows_per_shard)
     else:
@@ -338,7 +340,7 @@ def _decode_share(pipeline: Pipeline, measured: SmokeReport) -> float | None:
     ):
         return None
     main = open_storage(dataset.main_prefix, dataset.storage)
-    alone = mean_decode_seconds(main, main.list_shards()[0], dataset)
+    alone = mean_decode_seconds(main, measured.first_shard, dataset)
     return None if alone is None else min(1.0, alone * measured.rows / measured.cpu_s)
 
 

@@ -18,6 +18,7 @@ from sidecar_runtimes.run_options import RunOptions
 
 if TYPE_CHECKING:
     from sidecar_core.pipeline import Pipeline
+    from sidecar_core.storage import ObjectInfo
 
 _MAXRSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 
@@ -27,6 +28,7 @@ class SmokeReport:
     """What a few shards took.
 
     Attributes:
+        first_shard: the first main shard that was read.
         shards: shards that were made.
         rows: their rows.
         invalid_rows: those of them that could not be used.
@@ -38,6 +40,7 @@ class SmokeReport:
         worker_peak_bytes: most resident memory of any child process that has ended.
     """
 
+    first_shard: ObjectInfo
     shards: int
     rows: int
     invalid_rows: int
@@ -112,6 +115,7 @@ def run_smoke(pipeline: Pipeline, *, shards: int, workers: int) -> SmokeReport:
     if not (steady_rows and steady_s):
         steady_rows, steady_s = clock.rows, wall_s
     return SmokeReport(
+        first_shard=prepared.to_do[0].main,
         shards=report.shards["done"],
         rows=clock.rows,
         invalid_rows=clock.invalid,
