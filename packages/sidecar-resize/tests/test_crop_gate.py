@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from sidecar_core.errors import RefusedError
 from sidecar_core.proof import compare_listings, write_receipt
@@ -13,8 +14,8 @@ SIDES = (512, 1024)
 TEXT = '{"objects": [{"label": "a", "box_2d": [100, 200, 300, 400]}]}'
 
 
-def write_receipt_of(described, side, *, passed=True, all_shards=True):
-    main, output = open_storage(f"{described.folder}/main/"), open_storage(described.resized[side])
+def write_receipt_of(described, side, *, passed=True, all_shards=True, of="main"):
+    main, output = open_storage(f"{described.folder}/{of}/"), open_storage(described.resized[side])
     listings = compare_listings(main, output)
     report = VerifyResizedReport(
         *(main.prefix, output.prefix, len(listings.main), 1, len(listings.output), 1),
@@ -42,6 +43,13 @@ def test_a_run_starts_when_both_receipts_pass(described):
         (lambda described: write_receipt_of(described, 1024, passed=False), r"says that it failed: row 3: no picture"),
         (lambda described: write_receipt_of(described, 1024, all_shards=False), r"covers 1 of 1 shards"),
         (
+            lambda described: (
+                described.write("other", pa.table({"image_key": ["a"]})),
+                write_receipt_of(described, 1024, of="other"),
+            ),
+            r"is about another main dataset, .*/other/",
+        ),
+        (
             lambda described: (write_receipt_of(described, 1024), described.fill([TEXT] * 3, rel_path="later.parquet")),
             r"is of other shards than the 2 that are there now",
         ),
@@ -53,7 +61,7 @@ def test_a_run_starts_when_both_receipts_pass(described):
             r"has no receipt",
         ),
     ],
-    ids=["missing", "failed", "sampled", "stale", "unreadable"],
+    ids=["missing", "failed", "sampled", "of another main", "stale", "unreadable"],
 )
 def test_a_run_is_refused_without_a_passing_receipt(described, spoil, said):
     described.fill([TEXT])
@@ -75,8 +83,10 @@ def test_the_command_that_is_named_proves_datasets_with_other_audit_columns(desc
     with pytest.raises(RefusedError) as refused:
         start(described, audit_prefixes={1024: "big one"})
     first, second = refused.value.fix.split(" && ")
-    assert first.endswith(f"--target '512={described.resized[512]}' --all")
-    assert second.endswith(f"--target '1024={described.resized[1024]}' --audit-prefix 'big one' --all")
+    assert first.endswith(f"--target '512={described.resized[512]}' --image-column image --all")
+    assert second.endswith(
+        f"--target '1024={described.resized[1024]}' --image-column image --audit-prefix 'big one' --all"
+    )
 
 
 def test_both_refusals_are_told_at_once_and_an_empty_dataset_is_one(described):

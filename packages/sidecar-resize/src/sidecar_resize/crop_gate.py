@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+from sidecar_core.errors import ShardError, UsageError
+from sidecar_core.plan import first_readable_schema
 from sidecar_core.proof import read_receipt
+from sidecar_core.storage import prefixes_overlap
 
 from sidecar_resize.verify import VERIFIER
 
@@ -12,11 +16,11 @@ if TYPE_CHECKING:
     from sidecar_core.storage import Storage
 
 
-def why_unproven(resized: Storage) -> str | None:
+def why_unproven(resized: Storage, main_prefix: str) -> str | None:
     """Returns why a resized dataset does not count as proven, or None when it does.
 
-    It counts when its last receipt says that all its shards were checked, that nothing was wrong, and that
-    they are the ones that are there.
+    It counts when its last receipt says that all its shards were checked against this main dataset, that
+    nothing was wrong, and that they are the ones that are there.
 
     Raises:
         StorageError: it could not be listed.
@@ -31,8 +35,20 @@ def why_unproven(resized: Storage) -> str | None:
     if not receipt.passed:
         found = f": {receipt.problems[0]}" if receipt.problems else ""
         return f"{told} says that it failed{found}"
+    if not prefixes_overlap(receipt.main_prefix, main_prefix):
+        return f"{told} is about another main dataset, {receipt.main_prefix}"
     if not receipt.all_shards:
         return f"{told} covers {receipt.checked_shards} of {receipt.shards} shards"
     if not receipt.covers(shards):
         return f"{told} is of other shards than the {len(shards)} that are there now"
     return None
+
+
+def picture_column(resized: Storage, expected: str | None) -> str | None:
+    """Returns the column with a resized dataset's pictures: the expected one, or the only binary one there is."""
+    try:
+        schema = first_readable_schema(resized, resized.list_shards(missing_ok=True))
+    except (UsageError, ShardError):
+        return expected
+    binary = [field.name for field in schema if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type)]
+    return binary[0] if expected not in binary and len(binary) == 1 else expected

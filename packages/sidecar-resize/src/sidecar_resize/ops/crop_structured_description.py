@@ -18,13 +18,13 @@ from sidecar_resize.audit import default_audit_prefix
 from sidecar_resize.box_geometry import DEFAULT_MIN_VISIBLE
 from sidecar_resize.boxes import DEFAULT_BBOX_KEYS
 from sidecar_resize.crop_checks import crop_check, recognise_crop
-from sidecar_resize.crop_gate import why_unproven
+from sidecar_resize.crop_gate import picture_column, why_unproven
 from sidecar_resize.crop_meta import META_COLUMN, meta_column, meta_type
 from sidecar_resize.cropped_columns import crop_column_type, crop_descriptions
 from sidecar_resize.resized_rows import check_same_source, geometry_fields, read_resized
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from sidecar_core.dataset import Dataset
     from sidecar_core.op import OpContext, PlanContext
@@ -156,10 +156,11 @@ class CropStructuredDescription(BaseOp):
             raise ConfigError(problems)
 
     def check_start(self, dataset: Dataset, open_storage: Callable[[str], Storage]) -> Sequence[str]:
+        stores = {side: open_storage(self.params.resized[side]) for side in self.params.sides}
         unproven = {
             side: why
-            for side in self.params.sides
-            if (why := why_unproven(open_storage(self.params.resized[side]))) is not None
+            for side, resized in stores.items()
+            if (why := why_unproven(resized, dataset.main_prefix)) is not None
         }
         if self.params.allow_unverified:
             return [f"allow_unverified: {why}" for why in unproven.values()]
@@ -167,24 +168,21 @@ class CropStructuredDescription(BaseOp):
             raise RefusedError(
                 "; ".join(f"{side}: {why}" for side, why in unproven.items()),
                 "resized datasets whose every shard verify-resized has passed as it is now",
-                " && ".join(self._verifier_commands(dataset, list(unproven))),
+                " && ".join(self._verifier_commands(dataset, {side: stores[side] for side in unproven})),
             )
         return []
 
-    def _verifier_commands(self, dataset: Dataset, sides: Sequence[int]) -> list[str]:
-        """Returns what proves the resized datasets: one command for all with the usual names of audit columns."""
+    def _verifier_commands(self, dataset: Dataset, stores: Mapping[int, Storage]) -> list[str]:
+        """Returns what proves the resized datasets: one command for all that name their columns alike."""
         words = ["sidecar", "verify-resized", "--main-prefix", dataset.main_prefix, "--key-column", dataset.key_column]
-        if dataset.image_column is not None:
-            words += ["--image-column", dataset.image_column]
-        together: dict[str | None, list[str]] = {}
-        for side in sides:
-            usual = self.params.audit_prefix(side) == default_audit_prefix(side)
-            targets = together.setdefault(None if usual else self.params.audit_prefix(side), [])
-            targets += ["--target", f"{side}={self.params.resized[side]}"]
-        return [
-            shlex.join([*words, *targets, *(["--audit-prefix", audit] if audit is not None else []), "--all"])
-            for audit, targets in together.items()
-        ]
+        together: dict[tuple[str, ...], list[str]] = {}
+        for side, resized in stores.items():
+            audit, picture = self.params.audit_prefix(side), picture_column(resized, dataset.image_column)
+            named = ("--image-column", picture) if picture is not None else ()
+            if audit != default_audit_prefix(side):
+                named += ("--audit-prefix", audit)
+            together.setdefault(named, []).extend(["--target", f"{side}={resized.prefix}"])
+        return [shlex.join([*words, *targets, *named, "--all"]) for named, targets in together.items()]
 
     def output_checks(self, dataset: Dataset) -> Sequence[OutputCheck]:
         params = self.params
