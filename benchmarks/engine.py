@@ -18,19 +18,14 @@ from __future__ import annotations
 import argparse
 import io
 import itertools
-import json
-import os
-import platform
 import resource
-import statistics
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from paired import in_turn, show
 from sidecar_core.dataset import load_dataset
 from sidecar_core.isolation import IsolationOptions, IsolationPool
 from sidecar_core.nulls import null_column
@@ -39,9 +34,6 @@ from sidecar_resize.row import resize_row
 from sidecar_resize.spec import ResizeSpec
 from sidecar_runtimes.local import LocalRuntime
 from sidecar_runtimes.run import RunOptions, execute_run, prepare_run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _EXTENSIONS = {f"measure_{number}": pa.float32() for number in range(4)} | {"caption": pa.string()}
 _SPEC = ResizeSpec((512 * 512,))
@@ -69,19 +61,7 @@ def main() -> None:
             figures += [measure_i1(images, arguments.rounds), measure_poison(folder, arguments.rows, arguments.rounds)]
         if "w1" in arguments.only:
             figures.append(measure_w1(folder, images, arguments.rounds))
-    machine = {
-        "machine": platform.platform(),
-        "cores": os.cpu_count(),
-        "load": os.getloadavg(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("pyarrow", "sidecar-core", "sidecar-runtimes", "sidecar-resize")},
-    }
-    print(json.dumps(machine))
-    print(f"{'figure':<58} {'ours s':>9} {'other s':>9} {'ratio':>7}  goal")
-    for each in figures:
-        print(f"{each['name']:<58} {each['ours_s']:>9} {each['other_s']:>9} {each['ratio']:>7}  {each['goal']}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine, "figures": figures}, indent=2))
+    show(figures, ("pyarrow", "sidecar-core", "sidecar-runtimes", "sidecar-resize"), arguments.json)
 
 
 def measure_e1(folder: Path, rounds: int, shards: int = 8, rows: int = 100_000) -> dict[str, object]:
@@ -107,20 +87,22 @@ def measure_e1(folder: Path, rounds: int, shards: int = 8, rows: int = 100_000) 
                 table = table.append_column(name, null_column(dtype, table.num_rows))
             pq.write_table(table, out / f"{number}.parquet", compression="zstd", row_group_size=65_536)
 
-    return ratio("E1 engine without pixels, CPU, of plain pyarrow", ours, plain, rounds, cpu_s, "<= 2")
+    return in_turn(
+        "E1 engine without pixels, CPU, of plain pyarrow", ours, plain, clock=cpu_s, rounds=rounds, goal="<= 2"
+    )
 
 
 def measure_e2(folder: Path, images: list[bytes], rounds: int) -> dict[str, object]:
     """The engine around the codecs beside the codecs alone."""
     pipeline = make_pipeline(folder, write_main(folder / "e2", images), [_RESIZE])
     turn = itertools.count()
-    return ratio(
+    return in_turn(
         "E2 engine around the codecs, CPU, of the codecs alone",
         lambda: run(pipeline, folder / f"e2-{next(turn)}", workers=1),
         lambda: [resize_row(image, _SPEC) for image in images],
-        rounds,
-        cpu_s,
-        "<= 1.10",
+        clock=cpu_s,
+        rounds=rounds,
+        goal="<= 1.10",
     )
 
 
@@ -131,13 +113,13 @@ def measure_i1(images: list[bytes], rounds: int) -> dict[str, object]:
         with IsolationPool(IsolationOptions(workers=1)) as pool:
             pool.map_rows(resize_row, images, common=_SPEC)
 
-    return ratio(
+    return in_turn(
         "I1 isolated rows, CPU, of the same calls in process",
         isolated,
         lambda: [resize_row(image, _SPEC) for image in images],
-        rounds,
-        cpu_s,
-        "<= 1.10",
+        clock=cpu_s,
+        rounds=rounds,
+        goal="<= 1.10",
     )
 
 
@@ -148,13 +130,13 @@ def measure_poison(folder: Path, rows: int, rounds: int) -> dict[str, object]:
     clean = make_pipeline(folder, write_main(folder / "clean", [b"x" * row for row in range(rows)]), [operation])
     dirty = make_pipeline(folder, write_main(folder / "dirty", poisoned), [operation])
     turn = itertools.count()
-    return ratio(
+    return in_turn(
         f"I1 five poison rows in {rows}, wall, of a clean shard",
         lambda: run(dirty, folder / f"dirty-{next(turn)}", workers=2),
         lambda: run(clean, folder / f"clean-{next(turn)}", workers=2),
-        rounds,
-        time.monotonic,
-        "<= 1.6",
+        clock=time.monotonic,
+        rounds=rounds,
+        goal="<= 1.6",
     )
 
 
@@ -162,13 +144,13 @@ def measure_w1(folder: Path, images: list[bytes], rounds: int) -> dict[str, obje
     """One worker beside two; the ratio of their wall times is that of rows a second."""
     pipeline = make_pipeline(folder, write_main(folder / "w1", images), [_RESIZE])
     turn = itertools.count()
-    return ratio(
+    return in_turn(
         "W1 one worker, wall, of two workers",
         lambda: run(pipeline, folder / f"w1-{next(turn)}", workers=1),
         lambda: run(pipeline, folder / f"w1-{next(turn)}", workers=2),
-        rounds,
-        time.monotonic,
-        ">= 1.8",
+        clock=time.monotonic,
+        rounds=rounds,
+        goal=">= 1.8",
     )
 
 
@@ -203,32 +185,6 @@ def write_main(folder: Path, images: list[bytes], shards: int = 2) -> Path:
         table = pa.table({"image_key": keys, "image": pa.array(part, pa.binary())})
         pq.write_table(table, folder / f"{number}.parquet", row_group_size=128, compression="none")
     return folder
-
-
-def ratio(
-    name: str,
-    ours: Callable[[], object],
-    other: Callable[[], object],
-    rounds: int,
-    clock: Callable[[], float],
-    goal: str,
-) -> dict[str, object]:
-    """Times both in turn after one round that does not count; returns medians and the median of the ratios."""
-    times: list[tuple[float, float]] = []
-    for _ in range(rounds + 1):
-        started = clock()
-        ours()
-        between = clock()
-        other()
-        times.append((between - started, clock() - between))
-    kept = times[1:]
-    return {
-        "name": name,
-        "ours_s": round(statistics.median(mine for mine, _ in kept), 3),
-        "other_s": round(statistics.median(theirs for _, theirs in kept), 3),
-        "ratio": round(statistics.median(mine / theirs for mine, theirs in kept), 3),
-        "goal": goal,
-    }
 
 
 def cpu_s() -> float:

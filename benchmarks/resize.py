@@ -11,25 +11,18 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import os
-import platform
-import statistics
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 os.environ.setdefault("VIPS_CONCURRENCY", "1")
 
+from paired import in_turn, show
 from PIL import Image
 from sidecar_resize.geometry import target_size
 from sidecar_resize.row import resize_row
 from sidecar_resize.spec import PixelSpec, ResizeSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _AREAS = {512: 512 * 512, 1024: 1024 * 1024}
 _CLASSES = {1: (0.7e6, 1.5e6), 4: (3e6, 6e6), 12: (10e6, 15e6)}
@@ -49,19 +42,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         pictures = read_pictures(arguments.images or draw_pictures(Path(folder)))
     figures = [figure for mpx, images in pictures.items() for figure in measure(mpx, images, arguments.rounds)]
-    machine = {
-        "machine": platform.platform(),
-        "cores": os.cpu_count(),
-        "load": os.getloadavg(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("pillow", "pyvips", "pyvips-binary", "sidecar-resize")},
-    }
-    print(json.dumps(machine))
-    print(f"{'figure':<38} {'ours ms':>9} {'other ms':>9} {'ratio':>7} {'goal':>6}")
-    for each in figures:
-        print(f"{each['name']:<38} {each['ours_ms']:>9} {each['other_ms']:>9} {each['ratio']:>7} {each['goal']:>6}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine, "figures": figures}, indent=2))
+    show(figures, ("pillow", "pyvips", "pyvips-binary", "sidecar-resize"), arguments.json)
 
 
 def measure(mpx: int, images: list[bytes], rounds: int) -> list[dict[str, object]]:
@@ -75,62 +56,45 @@ def against_encoding(images: list[bytes], side: int, method: int, rounds: int) -
     """R3: ours beside libwebp encoding the same pixels."""
     spec = ResizeSpec((_AREAS[side],), PixelSpec(webp_method=method))
     ready = [resized_pixels(image, _AREAS[side]) for image in images]
-    return ratio(
+    return in_turn(
         f"R3 1 MP to {side}, method {method}, of encoding",
         lambda: [resize_row(image, spec) for image in images],
         lambda: [encode(picture, method) for picture in ready],
-        rounds,
-        len(images),
-        _ENCODING_GOALS[method][side],
+        clock=time.process_time,
+        rounds=rounds,
+        goal=goal_text(_ENCODING_GOALS[method][side]),
     )
 
 
 def against_pillow(images: list[bytes], mpx: int, side: int, rounds: int) -> dict[str, object]:
     """R4: ours beside a full decode and Pillow's Lanczos."""
     spec = ResizeSpec((_AREAS[side],), PixelSpec(webp_method=4))
-    return ratio(
+    return in_turn(
         f"R4 {mpx} MP to {side}, method 4, of Pillow",
         lambda: [resize_row(image, spec) for image in images],
         lambda: [encode(resized_pixels(image, _AREAS[side]), 4) for image in images],
-        rounds,
-        len(images),
-        _PILLOW_GOALS.get((mpx, side)),
+        clock=time.process_time,
+        rounds=rounds,
+        goal=goal_text(_PILLOW_GOALS.get((mpx, side))),
     )
 
 
 def fused(images: list[bytes], mpx: int, rounds: int) -> dict[str, object]:
     """R5: both sizes in one go beside one after the other."""
     both, *each = (ResizeSpec(areas) for areas in (tuple(_AREAS.values()), *((area,) for area in _AREAS.values())))
-    return ratio(
+    return in_turn(
         f"R5 {mpx} MP, both sizes, of two runs",
         lambda: [resize_row(image, both) for image in images],
         lambda: [resize_row(image, spec) for spec in each for image in images],
-        rounds,
-        len(images),
-        _FUSED_GOALS[mpx],
+        clock=time.process_time,
+        rounds=rounds,
+        goal=goal_text(_FUSED_GOALS[mpx]),
     )
 
 
-def ratio(
-    name: str, ours: Callable[[], object], other: Callable[[], object], rounds: int, count: int, goal: float | None
-) -> dict[str, object]:
-    """Times both in turn; returns medians in ms a picture and the median of the rounds' ratios."""
-    ours()
-    other()
-    times: list[tuple[float, float]] = []
-    for _ in range(rounds):
-        started = time.process_time()
-        ours()
-        between = time.process_time()
-        other()
-        times.append((between - started, time.process_time() - between))
-    return {
-        "name": name,
-        "ours_ms": round(statistics.median(mine for mine, _ in times) / count * 1e3, 2),
-        "other_ms": round(statistics.median(theirs for _, theirs in times) / count * 1e3, 2),
-        "ratio": round(statistics.median(mine / theirs for mine, theirs in times), 3),
-        "goal": "" if goal is None else goal,
-    }
+def goal_text(most: float | None) -> str:
+    """Returns a goal as the table shows it."""
+    return "" if most is None else f"<= {most}"
 
 
 def resized_pixels(image: bytes, area_px: int) -> Image.Image:

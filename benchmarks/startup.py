@@ -10,19 +10,16 @@ children (medians), since these answers use one core.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from paired import in_turn, show
 
 _LISTING = """
 import sys
@@ -45,49 +42,33 @@ def main() -> None:
         main_prefix, pipeline = write_world(Path(scratch), arguments.shards)
         out = f"{scratch}/out"
         contests = (
-            ("sidecar --help", [*sidecar, "--help"], [*python, "import typer, rich"], 2.5),
-            ("sidecar check", [*sidecar, "check", pipeline], [*python, "import pyarrow"], 2.0),
+            ("sidecar --help", [*sidecar, "--help"], [*python, "import typer, rich"], "<= 2.5"),
+            ("sidecar check", [*sidecar, "check", pipeline], [*python, "import pyarrow"], "<= 2"),
             (
                 f"sidecar run --dry-run, {arguments.shards} shards",
                 [*sidecar, "run", pipeline, "--dry-run", "--output-prefix", out],
                 [*python, _LISTING, main_prefix, str(arguments.shards)],
-                3.0,
+                "<= 3",
             ),
         )
-        figures = [measure(*contest, rounds=arguments.rounds) for contest in contests]
-    machine = {
-        "machine": platform.platform(),
-        "cores": os.cpu_count(),
-        "load": os.getloadavg(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("pyarrow", "typer", "rich", "sidecar-cli")},
-    }
-    print(json.dumps(machine))
-    print(f"{'figure':<38} {'ours s':>8} {'other s':>8} {'ratio':>7} {'goal':>6}")
-    for each in figures:
-        print(f"{each['name']:<38} {each['ours_s']:>8} {each['other_s']:>8} {each['ratio']:>7} {each['goal']:>6}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine, "figures": figures}, indent=2))
+        figures = [
+            in_turn(
+                name, partial(run, ours), partial(run, other), clock=children_cpu_s, rounds=arguments.rounds, goal=goal
+            )
+            for name, ours, other, goal in contests
+        ]
+    show(figures, ("pyarrow", "typer", "rich", "sidecar-cli"), arguments.json)
 
 
-def measure(name: str, ours: list[str], other: list[str], goal: float, *, rounds: int) -> dict[str, object]:
-    """Runs both in turn after one round that does not count; returns medians and the median of the ratios."""
-    times = [(run(ours), run(other)) for _ in range(rounds + 1)][1:]
-    return {
-        "name": name,
-        "ours_s": round(statistics.median(mine for mine, _ in times), 3),
-        "other_s": round(statistics.median(theirs for _, theirs in times), 3),
-        "ratio": round(statistics.median(mine / theirs for mine, theirs in times), 2),
-        "goal": goal,
-    }
+def children_cpu_s() -> float:
+    """Returns the CPU seconds of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
-def run(command: list[str]) -> float:
-    """Returns the CPU seconds of a command, which must succeed."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+def run(command: list[str]) -> None:
+    """Runs a command, which must succeed."""
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def write_world(folder: Path, shards: int) -> tuple[str, str]:
