@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
-from sidecar_runtimes.exit_codes import ExitCode
-from sidecar_runtimes.program import asks_for_traceback, discard_stdout, prepare_process, report_error, status_of
+from sidecar_runtimes.program import exit_status, prepare_process
 
 from sidecar_cli.command_table import COMMANDS, Command
 from sidecar_cli.completion import line_to_complete
@@ -62,21 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # shells look completions up under the last part of a path, and their scripts make variables of the name
     is_about_completion = line is not None or any(word in _COMPLETION_FLAGS for word in given)
     name = "sidecar" if is_about_completion else program_name()
-    try:
-        typer.main.get_command(build_app(_named(given if line is None else _complete_words(line)))).main(
-            args=given, prog_name=name
-        )
-    except SystemExit as ended:
-        return status_of(ended)
-    except BrokenPipeError:
-        discard_stdout()
-        return ExitCode.FOUND_FAILURES
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last place that can word it
-        return report_error(error, debug=asks_for_traceback(given))
-    finally:
-        # Ctrl-C in code that an import made from text leaves a mark by which `python -m` would end on SIGINT
-        exec("")  # noqa: S102
-    return ExitCode.DONE
+
+    def run() -> None:
+        app = build_app(_named(given if line is None else _complete_words(line)))
+        typer.main.get_command(app).main(args=given, prog_name=name)
+
+    return exit_status(run, given)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer's own signature

@@ -18,16 +18,38 @@ from sidecar_core.errors import SidecarError
 from sidecar_runtimes.exit_codes import ExitCode, exit_code_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
-def asks_for_traceback(arguments: Sequence[str]) -> bool:
+def exit_status(run: Callable[[], object], arguments: Sequence[str]) -> int:
+    """Runs a program's work and returns its exit status, whatever ends it; errors are said on stderr.
+
+    Args:
+        run: the work; returns False when it went on to its end and something failed.
+        arguments: the command line without the program's name.
+    """
+    try:
+        well = run() is not False
+    except SystemExit as ended:
+        return _status_of(ended)
+    except BrokenPipeError:
+        discard_stdout()
+        return ExitCode.FOUND_FAILURES
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last place that can word it
+        return report_error(error, debug=_asks_for_traceback(arguments))
+    finally:
+        # Ctrl-C in code that an import made from text leaves a mark by which `python -m` would end on SIGINT
+        exec("")  # noqa: S102
+    return ExitCode.DONE if well else ExitCode.FOUND_FAILURES
+
+
+def _asks_for_traceback(arguments: Sequence[str]) -> bool:
     """Returns whether `--debug` is among the options."""
     before_end_of_options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--debug" in before_end_of_options
 
 
-def status_of(ended: SystemExit) -> int:
+def _status_of(ended: SystemExit) -> int:
     """Returns the exit status that an argument parser ended with."""
     if ended.code is None:
         return ExitCode.DONE

@@ -14,16 +14,12 @@ from sidecar_core.errors import UsageError
 from sidecar_core.problems import did_you_mean
 
 from sidecar_runtimes.argparse_options import OptionParser
-from sidecar_runtimes.exit_codes import ExitCode
 from sidecar_runtimes.job_options import SET, VERIFY_OPTIONS, VERIFY_RESIZED_OPTIONS
 from sidecar_runtimes.options import RUN_OPTIONS
 from sidecar_runtimes.program import (
-    asks_for_traceback,
-    discard_stdout,
+    exit_status,
     json_text,
     prepare_process,
-    report_error,
-    status_of,
     write_stdout,
 )
 from sidecar_runtimes.text_view import plain_text
@@ -65,16 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     prepare_process()
     job = _JOBS.get(given[0]) if given else None
-    try:
-        well = job(given[1:]) if job is not None else _run(given)
-    except SystemExit as ended:
-        return status_of(ended)
-    except BrokenPipeError:
-        discard_stdout()
-        return ExitCode.FOUND_FAILURES
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last place that can word it
-        return report_error(error, debug=asks_for_traceback(given))
-    return ExitCode.DONE if well else ExitCode.FOUND_FAILURES
+    return exit_status(lambda: job(given[1:]) if job is not None else _run(given), given)
 
 
 def existing_pipeline(named: str) -> Path:
