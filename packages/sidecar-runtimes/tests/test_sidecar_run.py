@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 import signal
 import subprocess
@@ -52,10 +53,13 @@ def sidecar_run(image):
 
 @pytest.fixture
 def same_handlers():
-    """Gives this process its handler of SIGTERM back, which the program replaces."""
+    """Gives this process its handlers of SIGTERM and of logs back, which the program replaces."""
     before = signal.getsignal(signal.SIGTERM)
+    logger = logging.getLogger("sidecar")
+    handlers, propagates = list(logger.handlers), logger.propagate
     yield
     signal.signal(signal.SIGTERM, before)
+    logger.handlers, logger.propagate = handlers, propagates
 
 
 PIPELINE = "configs/pipelines/measured.yaml"

@@ -39,7 +39,8 @@ def verify_resized_job(options: Mapping[str, Any], show: Show) -> bool:
         if options[name] < 1:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"{flag} {options[name]}: must be at least 1", fix="--all for everything")
-    reports = _resized_verifier()(require_main_prefix(options), targets, options)
+    main_prefix = require_main_prefix(options)
+    reports = _resized_verifier()(main_prefix, targets, options)
     ok = all(report.ok for report in reports.values())
     described = {str(side): {"ok": report.ok, **asdict(cast("Any", report))} for side, report in reports.items()}
     sampled = not options["all"]
