@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs uv with the given arguments. Where uv is missing or too old, a copy of it is first put with pip
 # into .uv/ beside this repository's README; nothing else on the machine changes.
-# SIDECAR_OWN_UV=1 takes that copy even where uv is installed.
+# SIDECAR_OWN_UV=1 takes that version alone, even where another uv is installed.
 set -eu
 
 uv_version=0.13.9
@@ -38,7 +38,9 @@ fetch_uv() {
 }
 
 # Any uv command reads required-version from pyproject.toml; an uv that is too old refuses here.
-if [ "${SIDECAR_OWN_UV:-0}" = 0 ] && uv --project "$root" cache dir >/dev/null 2>&1; then
+if [ "${SIDECAR_OWN_UV:-0}" = 0 ]; then
+    if uv --project "$root" cache dir >/dev/null 2>&1; then exec uv "$@"; fi
+elif [ "$(uv --version 2>/dev/null | cut -d' ' -f2)" = "$uv_version" ]; then
     exec uv "$@"
 fi
 [ -x "$own/bin/uv" ] || fetch_uv

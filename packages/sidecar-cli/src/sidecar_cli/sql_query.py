@@ -68,9 +68,8 @@ def query_data(data: AlignedDatasets, query: str, *, max_rows: int) -> SqlResult
     ):
         connection.execute("SET python_enable_replacements = false")  # a name is a table, never a variable here
         connection.execute("SET lock_configuration = true")  # so that no query opens what is closed
-        connection.register(TABLE, table)
         try:
-            columns, rows = _interruptibly(connection, lambda: _fetch(connection, query, max_rows + 1))
+            columns, rows = _interruptibly(connection, lambda: _fetch(connection, table, query, max_rows + 1))
         except duckdb.Error as error:
             if table.failure is not None:
                 raise table.failure from error
@@ -80,14 +79,21 @@ def query_data(data: AlignedDatasets, query: str, *, max_rows: int) -> SqlResult
     return SqlResult(columns, tuple(rows[:max_rows]), complete=len(rows) <= max_rows)
 
 
-def _fetch(connection: duckdb.DuckDBPyConnection, query: str, rows: int) -> tuple[tuple[str, ...], list[Any]]:
+def _fetch(
+    connection: duckdb.DuckDBPyConnection, table: _Table, query: str, rows: int
+) -> tuple[tuple[str, ...], list[Any]]:
+    connection.register(TABLE, table)
     done = connection.execute(query)
     columns = tuple(str(each[0]) for each in (done and done.description) or ())
     return columns, done.fetchmany(rows) if columns else []
 
 
 def _interruptibly(connection: duckdb.DuckDBPyConnection, work: Callable[[], _Result]) -> _Result:
-    """Does work of DuckDB's in a thread of its own, for in the main thread most of it cannot be interrupted."""
+    """Does work of DuckDB's in a thread of its own.
+
+    In the main thread most of it cannot be interrupted, and what it calls in Python would be: DuckDB makes an
+    error of its own out of the KeyboardInterrupt.
+    """
     with ThreadPoolExecutor(1, "sql") as thread:
         done = thread.submit(work)
         try:
