@@ -126,8 +126,8 @@ def _stream(
 ) -> KeyDigest:
     """Moves every batch of the shard through the ops to the writers; returns the main key's digest."""
     digest = KeyDigest()
-    state: dict[object, object] = {}
     with ExitStack() as shard_scope, ThreadPoolExecutor(2, thread_name_prefix="sidecar-io") as io:
+        context = shard_context(plan, source, resources, shard_scope)
         batches = source.batches()
         upcoming: Future[ShardBatch | None] = io.submit(next, batches, None)
         writing: Future[None] | None = None
@@ -135,18 +135,7 @@ def _stream(
             upcoming = io.submit(next, batches, None)
             raise_if_cancelled(resources)
             digest.update(batch.table.column(plan.key_column))
-            context = OpContext(
-                dataset=plan.dataset,
-                rel_path=source.rel_path,
-                first_row=batch.first_row,
-                isolation=resources.isolation,
-                side_inputs={},
-                shard_rows=source.num_rows,
-                shard_scope=shard_scope,
-                shard_state=state,
-                logger=resources.logger,
-            )
-            table = apply_ops(plan, batch.table, context, resources.side_inputs)
+            table = apply_ops(plan, batch.table, replace(context, first_row=batch.first_row), resources.side_inputs)
             invalid_rows = max((counter.count(table) for counter in invalid), default=0)
             parts = [output_table(output, table) for output in plan.outputs]
             del table  # the main images are not kept until the next batch has been computed
@@ -159,6 +148,21 @@ def _stream(
         if writing is not None:
             writing.result()
     return digest
+
+
+def shard_context(plan: RunPlan, source: MainShard, resources: ShardResources, scope: ExitStack) -> OpContext:
+    """Returns what ops are told of a shard; a batch gets it with its own first row, an op with its side inputs."""
+    return OpContext(
+        dataset=plan.dataset,
+        rel_path=source.rel_path,
+        first_row=0,
+        isolation=resources.isolation,
+        side_inputs={},
+        shard_rows=source.num_rows,
+        shard_scope=scope,
+        shard_state={},
+        logger=resources.logger,
+    )
 
 
 def sibling_versions(plan: RunPlan, rel_path: str) -> dict[SiblingSpec, InputVersion]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self, cast
 
 import pyarrow as pa
@@ -22,11 +22,11 @@ from sidecar_core.execute import (
     open_writer,
     output_table,
     raise_if_cancelled,
+    shard_context,
     sibling_versions,
 )
 from sidecar_core.footer import FooterInfo
 from sidecar_core.inputs import same_version
-from sidecar_core.op import OpContext
 from sidecar_core.outcome import ShardReport, count_reasons, reasons_at
 from sidecar_core.shard_reader import MainShard, open_parquet, read_row_group
 from sidecar_core.shard_writer import check_shard_file
@@ -265,9 +265,9 @@ def _stream(
     plan: RunPlan, source: MainShard, resources: ShardResources, chosen: ChosenRows, splices: list[_Splice]
 ) -> None:
     """Goes through the main shard's row groups in order; those without chosen rows are not read."""
-    state: dict[object, object] = {}
     first_row = 0
     with ExitStack() as shard_scope:
+        shard = shard_context(plan, source, resources, shard_scope)
         for group, rows in enumerate(source.row_group_rows):
             raise_if_cancelled(resources)
             wanted = chosen.any.slice(first_row, rows)
@@ -280,17 +280,7 @@ def _stream(
                 raise_if_cancelled(resources)
                 computed: list[tuple[int, pa.Table]] = []
                 for start, length in _runs(chosen.any.slice(batch.first_row, batch.table.num_rows)):
-                    context = OpContext(
-                        dataset=plan.dataset,
-                        rel_path=source.rel_path,
-                        first_row=batch.first_row + start,
-                        isolation=resources.isolation,
-                        side_inputs={},
-                        shard_rows=source.num_rows,
-                        shard_scope=shard_scope,
-                        shard_state=state,
-                        logger=resources.logger,
-                    )
+                    context = replace(shard, first_row=batch.first_row + start)
                     table = apply_ops(plan, batch.table.slice(start, length), context, resources.side_inputs)
                     computed.append((context.first_row, table))
                 for splice in splices:
