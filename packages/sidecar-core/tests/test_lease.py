@@ -4,7 +4,8 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sidecar_core.lease import LEASE_PATH, LeaseLostError, LeaseRecord, find_lease, live_lease, require_leases
+from sidecar_core.errors import LeaseLostError
+from sidecar_core.lease import LEASE_PATH, LeaseRecord, find_lease, live_lease, require_leases
 from sidecar_core.storage import LocalStorage
 
 

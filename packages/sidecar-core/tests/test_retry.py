@@ -7,11 +7,10 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 from sidecar_core.dataset import load_dataset
-from sidecar_core.errors import ConflictError, ShardError
+from sidecar_core.errors import ConflictError, LeaseLostError, ShardError
 from sidecar_core.execute import ShardResources, run_shard
 from sidecar_core.footer import read_footer
 from sidecar_core.isolation import IsolationOptions, IsolationPool
-from sidecar_core.lease import LeaseLostError
 from sidecar_core.pipeline import OutputSpec, build_pipeline
 from sidecar_core.plan import PlannedShard, plan_run
 from sidecar_core.retry import retry_shard

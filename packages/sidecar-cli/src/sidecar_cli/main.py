@@ -18,6 +18,8 @@ from sidecar_cli.command_table import COMMANDS, Command
 from sidecar_cli.completion import line_to_complete
 from sidecar_cli.program_name import program_name
 
+__all__ = ["main"]
+
 _COMPLETION_FLAGS = ("--install-completion", "--show-completion")
 
 

@@ -16,6 +16,22 @@ if TYPE_CHECKING:
 
     from sidecar_core.problems import Problem
 
+__all__ = [
+    "AlignmentError",
+    "ConfigError",
+    "ConflictError",
+    "IsolationError",
+    "LeaseLostError",
+    "OpError",
+    "RefusedError",
+    "ShardError",
+    "SidecarError",
+    "StorageError",
+    "StorageNotFoundError",
+    "UsageError",
+    "WorkerCallFailed",
+]
+
 
 class SidecarError(Exception):
     """Base of all errors of sidecar.
@@ -53,6 +69,10 @@ class UsageError(SidecarError, ValueError):
 
 class RefusedError(SidecarError):
     """The run would have harmed data, so nothing was done."""
+
+
+class LeaseLostError(RefusedError):
+    """This run no longer holds the lease of an output, so it commits nothing more."""
 
 
 class StorageError(SidecarError, OSError):

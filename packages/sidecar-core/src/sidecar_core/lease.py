@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from sidecar_core.errors import RefusedError, StorageNotFoundError
+from sidecar_core.errors import LeaseLostError, StorageNotFoundError
 from sidecar_core.storage import RUN_FOLDER, ProcessIdentity
 
 if TYPE_CHECKING:
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 LEASE_PATH = f"{RUN_FOLDER}/lease.json"
 STALE_AFTER_S = 120.0
 _MACHINE_ID = Path("/etc/machine-id")
-
-
-class LeaseLostError(RefusedError):
-    """This run no longer holds the lease of an output, so it commits nothing more."""
 
 
 @dataclass(frozen=True)

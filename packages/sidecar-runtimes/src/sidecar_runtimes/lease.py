@@ -21,7 +21,8 @@ from sidecar_runtimes.interrupts import DeferredInterrupts
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sidecar_core.lease import FoundLease, LeaseLostError
+    from sidecar_core.errors import LeaseLostError
+    from sidecar_core.lease import FoundLease
     from sidecar_core.storage import ObjectInfo, Storage
 
 _BEATS_BEFORE_STALE = 4

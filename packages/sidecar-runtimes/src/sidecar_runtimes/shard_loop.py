@@ -7,8 +7,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sidecar_core.errors import LeaseLostError
 from sidecar_core.execute import RunCancelledError
-from sidecar_core.lease import LeaseLostError, lost_lease
+from sidecar_core.lease import lost_lease
 
 from sidecar_runtimes.manifest import RunManifest, RunTally
 

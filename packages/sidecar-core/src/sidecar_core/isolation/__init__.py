@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sidecar_core.lazy_names import lazy_names
+
 if TYPE_CHECKING:
     from sidecar_core.isolation.child import native_stderr
     from sidecar_core.isolation.options import IsolationOptions, PoolCounters
@@ -15,21 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["IsolationOptions", "IsolationPool", "PoolCounters", "native_stderr", "shared_pool", "submit_call"]
 
-_HOMES = {
-    "IsolationOptions": "options",
-    "IsolationPool": "pool",
-    "PoolCounters": "options",
-    "native_stderr": "child",
-    "shared_pool": "shared",
-    "submit_call": "shared",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "child": ["native_stderr"],
+        "options": ["IsolationOptions", "PoolCounters"],
+        "pool": ["IsolationPool"],
+        "shared": ["shared_pool", "submit_call"],
+    },
+)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sidecar_core.isolation import IsolationPool
     from sidecar_core.pipeline import Pipeline
 
+__all__ = ["OpConformance"]
+
 
 class OpConformance:
     """Rows, order and key are kept, whatever the shard and however it is cut into batches.

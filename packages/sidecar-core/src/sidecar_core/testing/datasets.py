@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+__all__ = ["read_dataset", "write_main"]
+
 
 def write_main(
     folder: Path,

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from sidecar_core.dataset import Dataset
 
+__all__ = ["example_dataset", "example_table"]
+
 _TYPES: Mapping[str, object] = {
     "score_v1": {
         "fields": [

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from sidecar_filters.base import Filter
     from sidecar_filters.measure import RowMeasures
 
+__all__ = ["FilterConformance"]
+
 _LARGEST_FLOAT32 = 3.4028234663852886e38
 
 
