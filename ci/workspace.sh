@@ -6,16 +6,17 @@
 #   pins                        what uv resolves is what is pinned; no file names a registry
 #   requirements                what the images install is exported from the pins
 #   configs                     the shipped configs are valid, their JSON Schemas are current
+#   reference                   docs/reference/ says what the code says
 #   tests                       tests/: the workspace's own and the end-to-end tests
 set -euo pipefail
 
-usage() { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 steps= verbose=0
 for argument in "$@"; do
     case $argument in
         -v) verbose=1 ;;
-        format | lint | types | imports | pins | requirements | configs | tests) steps="$steps $argument" ;;
+        format | lint | types | imports | pins | requirements | configs | reference | tests) steps="$steps $argument" ;;
         *) usage ;;
     esac
 done
@@ -27,6 +28,7 @@ check_types() { uv run --quiet pyright; }
 check_imports() { uv run --quiet lint-imports; }
 check_pins() { ci/pins.sh --check; }
 check_requirements() { ci/requirements.sh --check; }
+check_reference() { uv run --quiet python ci/reference.py --check; }
 check_tests() { uv run --quiet pytest -q tests; }
 
 check_configs() {
@@ -38,7 +40,7 @@ check_configs() {
     done
 }
 
-for step in ${steps:-format lint types imports pins requirements configs tests}; do
+for step in ${steps:-format lint types imports pins requirements configs reference tests}; do
     step "workspace: $step" "check_$step"
 done
 finish workspace

@@ -23,6 +23,9 @@ def test_one_op(sidecar):
     assert done.returncode == 0
     assert "webp | png | jpeg" in done.stdout
     assert "sidecar-resize" in done.stdout
+    assert "integer 1-100" in done.stdout
+    assert "integer from 1 " in done.stdout
+    assert "number above 0 to 1" in done.stdout
     assert "list of {area, column, audit_prefix}" in done.stdout
     assert "```" not in done.stdout
     assert not {"None", "True", "False"} & set(done.stdout.split())

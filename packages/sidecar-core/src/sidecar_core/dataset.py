@@ -40,9 +40,9 @@ _STAND_INS: Mapping[str, Callable[[int], object]] = {
 class StorageOptions(StrictModel):
     """How to reach an object store; what is left out comes from the usual AWS_* environment."""
 
-    region: str | None = None
-    profile: str | None = None
-    endpoint_url: str | None = None
+    region: str | None = Field(default=None, description="the bucket's region")
+    profile: str | None = Field(default=None, description="a profile of the shared AWS config")
+    endpoint_url: str | None = Field(default=None, description="the URL of an S3-compatible server")
 
 
 class SchemaExtension(TypedName):
@@ -55,10 +55,10 @@ class DatasetSpec(StrictModel):
     name: Name = Field(description="what pipelines call it")
     main_prefix: str = Field(description="the main dataset: a local path, file://, s3:// or gs://; never written")
     sidecar_prefix: str = Field(description="where its sidecar is; neither inside nor around main_prefix")
-    key_column: ColumnName
+    key_column: ColumnName = Field(description="the column that names a row; first column of every sidecar")
     image_column: ColumnName | None = Field(None, description="binary, large_binary, or the struct {bytes, path}")
     carry_columns: tuple[ColumnName, ...] = Field((), description="main columns that the sidecar has too")
-    storage: StorageOptions = StorageOptions()
+    storage: StorageOptions = Field(default=StorageOptions(), description="how to reach an object store")
     schema_extensions: tuple[SchemaExtension, ...] = Field((), description="the sidecar's columns, in this order")
 
 

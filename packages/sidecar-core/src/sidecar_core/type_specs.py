@@ -42,7 +42,7 @@ class TypedName(StrictModel):
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["type"]}, {"required": ["type_ref"]}]})
 
-    name: str
+    name: str = Field(description="a letter or digit, then letters, digits, '_', '.' or '-'")
     type: str | None = Field(None, description=f"a primitive type: {EXPECTED_TYPE}")
     type_ref: str | None = Field(None, description="the name of a struct type")
 
@@ -58,17 +58,17 @@ class TypedName(StrictModel):
 class StructField(TypedName):
     """A field of a struct type."""
 
-    doc: str = ""
+    doc: str = Field("", description="what it holds, with unit and range")
 
 
 class StructSpec(StrictModel):
     """A struct type."""
 
-    fields: tuple[StructField, ...] = Field(min_length=1)
-    doc: str = ""
+    fields: tuple[StructField, ...] = Field(min_length=1, description="its fields, in order")
+    doc: str = Field("", description="what a value of it says")
 
 
 class SchemaSpec(StrictModel):
     """A file of struct types."""
 
-    types: dict[str, StructSpec]
+    types: dict[str, StructSpec] = Field(description="struct types by name")

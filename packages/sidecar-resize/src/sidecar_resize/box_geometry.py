@@ -19,7 +19,13 @@ NUMBERS = 4
 
 
 class BoxProblem(StrEnum):
-    """Why a box cannot be used, in the order in which it is asked."""
+    """Why a box cannot be used, in the order in which it is asked.
+
+    Attributes:
+        COUNT: it has other than four numbers.
+        RANGE: a number is outside 0-1000.
+        ORDER: y1 is not below y2, or x1 not below x2.
+    """
 
     COUNT = "bad_box_count"
     RANGE = "bad_box_range"

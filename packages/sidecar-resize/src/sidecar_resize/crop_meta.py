@@ -21,7 +21,13 @@ COUNT_NAMES = ("boxes", "clipped", "dropped")
 
 
 class DescriptionState(StrEnum):
-    """What was found where a description should be."""
+    """What was found where a description should be.
+
+    Attributes:
+        OK: a description.
+        NONE: null or blank.
+        BAD_JSON: text that is not JSON.
+    """
 
     OK = "ok"
     NONE = "no_description"

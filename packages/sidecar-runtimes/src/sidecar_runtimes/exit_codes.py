@@ -8,12 +8,21 @@ from sidecar_core.errors import ConfigError, RefusedError, UsageError
 
 
 class ExitCode(IntEnum):
-    """The exit status of every command."""
+    """The exit status of every command.
+
+    Attributes:
+        DONE: what was asked for is done.
+        FOUND_FAILURES: the run or check found failures (shards failed, rows out of line), or an error of another kind.
+        USAGE: bad usage or bad YAML; nothing was written.
+        REFUSED: refused in order to protect data: somebody else writes there, shards are there and no flag says what to
+            do, an output would touch the main dataset, a receipt is missing.
+        INTERRUPTED: ended by Ctrl-C or SIGTERM; whole shards only are left, and the lease is given back.
+    """
 
     DONE = 0
-    FOUND_FAILURES = 1  # shards failed, rows misaligned, or an error of another kind
-    USAGE = 2  # bad usage or bad YAML
-    REFUSED = 3  # refused to protect data
+    FOUND_FAILURES = 1
+    USAGE = 2
+    REFUSED = 3
     INTERRUPTED = 130
 
 

@@ -85,7 +85,7 @@ class ResizeImage(BaseOp):
         webp_method: 2
     ```
 
-    Each target adds a binary image column, null when invalid, and audit columns (see the README).
+    Each target adds a binary image column, null when invalid, and audit columns (docs/reference/columns.md).
     Rows are computed in isolated child processes: one that crashes, hangs or exhausts memory is marked,
     and its neighbours are not touched. A target's values do not depend on the other targets.
     """
