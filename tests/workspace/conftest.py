@@ -1,0 +1,179 @@
+"""Pages of the docs and READMEs: their blocks, and how those are run as they stand there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+from sidecar_core.isolation import submit_call
+from sidecar_resize.testing.pictures import encoded_scene
+
+ROOT = Path(__file__).resolve().parents[2]
+FENCED = re.compile(r"(?:^<!-- not run: (.+) -->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PROGRAMS = str(Path(sys.executable).parent)
+SETTINGS = {
+    "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "RAY_ADDRESS": "",
+    "BROWSER": "true",  # what --open starts
+    "COLUMNS": "160",
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page.
+
+    Attributes:
+        language: `sh`, `console`, `python`, `yaml`, …
+        text: what stands in it.
+        not_run: why it is not run, from the line `<!-- not run: … -->` above it; None for others.
+    """
+
+    language: str
+    text: str
+    not_run: str | None
+
+
+class Page:
+    """A page, by its path in the repository."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.text = (ROOT / path).read_text(encoding="utf-8")
+        self.blocks = [Block(language, text, why or None) for why, language, text in FENCED.findall(self.text)]
+
+    def of(self, *languages: str) -> list[str]:
+        """Returns the text of each block in one of these languages."""
+        return [block.text for block in self.blocks if block.language in languages]
+
+    def write_files(self, folder: Path) -> None:
+        """Writes each block whose first line is a comment with nothing but a path, as `# my_team/ops.py`."""
+        for block in self.blocks:
+            named = re.match(r"# ([\w/.-]+\.\w+)\n", block.text)
+            if named:
+                (folder / named[1]).parent.mkdir(parents=True, exist_ok=True)
+                (folder / named[1]).write_text(block.text, encoding="utf-8")
+
+    def run(self, folder: Path, *, env=None, before=None, prelude="") -> str:
+        """Runs what the page says, from its first block to its last, and returns all that was shown on stdout.
+
+        Shell blocks must end with status 0, commands of `console` blocks with the status that is shown, and what such
+        a block shows must have been shown, numbers and spaces aside. Python blocks are run when the page has
+        commands too, or nothing else; those that are files (see `write_files`) are not.
+
+        Args:
+            folder: the working directory, and the home.
+            env: further variables.
+            before: functions to call before the first block that holds a text.
+            prelude: Python code before that of the page.
+        """
+        shown: list[str] = []
+        waiting = dict(before or {})
+        for block in self.blocks:
+            for text in [text for text in waiting if text in block.text]:
+                waiting.pop(text)()
+            if block.not_run is not None or re.match(r"# [\w/.-]+\.\w+\n", block.text):
+                continue
+            if block.language == "sh":
+                shown += run(folder, ["bash", "-euo", "pipefail", "-c", block.text], env=env).stdout.splitlines()
+            elif block.language == "python":
+                shown += run(folder, [sys.executable, "-c", prelude + block.text], env=env).stdout.splitlines()
+            elif block.language == "console":
+                _run_console(folder, block.text, shown, env)
+        assert not waiting, f"{self.path}: no block holds {list(waiting)}"
+        return "\n".join(shown)
+
+
+def run(folder, command, *, env=None, status=0):
+    """Runs a command in a folder, which is its home too, and returns what it did."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=folder,
+        env={**os.environ, "HOME": str(folder), **SETTINGS, **(env or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == status, f"{command}\nended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def _run_console(folder: Path, text: str, shown: list[str], env) -> None:
+    """Runs the commands of a console block, and compares what they show with what stands there."""
+    for part in re.split(r"^(?=\$ )", text, flags=re.MULTILINE):
+        said = part.splitlines()
+        if part.startswith("$ "):
+            command = said.pop(0).removeprefix("$ ")
+            while command.endswith("\\"):
+                command = command[:-1] + said.pop(0)
+            command, asks, _ = command.partition('; echo "exit $?"')
+            status = int(said.pop().removeprefix("exit ")) if asks else 0
+            done = run(folder, ["bash", "-c", command], env=env, status=status)
+            shown += [*done.stdout.splitlines(), *done.stderr.splitlines()]
+        known = {_without_numbers(line) for line in shown}
+        for line in said:
+            if line.strip():
+                assert _without_numbers(line.replace("/home/me", str(folder))) in known, (
+                    f"{line}\n{chr(10).join(shown)}"
+                )
+
+
+def _without_numbers(line: str) -> str:
+    return " ".join(re.sub(r"\b\d[\w.,:+-]*", "#", line).split())
+
+
+@pytest.fixture(scope="session")
+def doc_page():
+    """Returns a function that gives the page at a path of the repository."""
+    return Page
+
+
+@pytest.fixture(scope="session")
+def run_in():
+    """Returns the function `run(folder, command, env=…, status=…)`."""
+    return run
+
+
+@pytest.fixture(scope="session")
+def picture():
+    """A JPEG of 200 x 150 px."""
+    return submit_call(encoded_scene, 200, 150, "JPEG")
+
+
+@pytest.fixture
+def s3(tmp_path):
+    """A server of the S3 protocol with an empty example-bucket: a client, and the environment that leads there."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    environment = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": str(tmp_path / "aws-config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "aws-credentials"),
+    }
+    client = boto3.client(
+        "s3",
+        endpoint_url=environment["AWS_ENDPOINT_URL"],
+        region_name="us-east-1",
+        aws_access_key_id="key",
+        aws_secret_access_key="secret",
+    )
+    client.create_bucket(Bucket="example-bucket")
+    yield client, environment
+    for each in client.list_objects_v2(Bucket="example-bucket").get("Contents", []):
+        client.delete_object(Bucket="example-bucket", Key=each["Key"])  # servers in one process share their buckets
+    client.close()
+    server.stop()
