@@ -48,7 +48,7 @@ def test_a_main_dataset_is_listed_and_read_and_the_write_test_goes_beside_it(sid
     found = {each["what"]: (each["level"], each["fact"]) for each in json.loads(done.stdout)["findings"]}
     assert found["aws credentials"][0] == "ok"
     assert "'env'" in found["aws credentials"][1]
-    assert found[f"list s3://{BUCKET}/main/"] == ("ok", "1 shards among 1 objects")
+    assert found[f"list s3://{BUCKET}/main/"] == ("ok", "1 shard among 1 object")
     assert found[f"read s3://{BUCKET}/main/"][0] == "ok"
     assert "conditional writes are honoured" in found[f"write s3://{BUCKET}/main_sidecar/"][1]
     assert everything_in(client) == before

@@ -74,7 +74,7 @@ def test_several_datasets_in_one_pass_and_their_verifier(sidecar_here, main, tmp
     report = json.loads(proof.stdout)["targets"]["1024"]
     assert (report["valid"], report["invalid"]) == (3, {"truncated": 1, "missing": 1, "not_an_image": 1})
     text = sidecar_here("verify-resized", "--main-prefix", main, *targets, *COLUMNS)
-    assert text.stdout.splitlines()[-1] == "All 1 sampled shards aligned"
+    assert text.stdout.splitlines()[-1] == "1 sampled shard aligned"
     assert "ü=1/a.parquet row 5" in text.stdout
 
 

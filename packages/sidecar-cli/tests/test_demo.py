@@ -87,7 +87,7 @@ def test_each_row_comes_out_as_it_must_and_everything_is_verified(demo, sidecar)
     pq.write_table(pq.read_table(shard), shard)
     refused = sidecar(*again)
     assert refused.returncode == 3
-    assert "is of other shards than the 3 that are there now" in refused.stderr
+    assert "is of other shards than are there now, 3 shards" in refused.stderr
     assert "sidecar verify-resized --main-prefix " in refused.stderr
 
     # a row that came out otherwise is noticed

@@ -105,8 +105,8 @@ def test_samples_bad_shards_and_other_schemas_are_told(sidecar_here, team):
     pq.write_table(pa.table({"image_key": ["x"]}), team.main / "deep/part-4.parquet")
     shown = sidecar_here("inspect", team.main)
     assert shown.returncode == 0
-    assert "1 shards have other columns than the first: deep/part-4.parquet" in shown.stdout
-    assert re.search(r"1 shards cannot be read: .*deep/part-3\.parquet: not a readable Parquet file", shown.stdout)
+    assert "1 shard with other columns than the first: deep/part-4.parquet" in shown.stdout
+    assert re.search(r"1 shard that cannot be read: .*deep/part-3\.parquet: not a readable Parquet file", shown.stdout)
 
 
 def test_long_and_strange_values_stay_on_their_line(sidecar_here, team):

@@ -85,7 +85,7 @@ def test_a_prefix_with_shards_is_never_touched(pictures, tmp_path):
 
 def test_one_unreadable_file_and_nothing_is_written(pictures, tmp_path):
     (pictures / "broken.jpg").symlink_to("nowhere")
-    with pytest.raises(SidecarError, match=r"1 files .* nothing was written(.|\n)*broken\.jpg: No such file"):
+    with pytest.raises(SidecarError, match=r"1 file .* nothing was written(.|\n)*broken\.jpg: No such file"):
         pack_folder(pictures, str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
@@ -124,7 +124,7 @@ def test_the_command_prints_what_to_type_next(sidecar, pictures, tmp_path):
     assert sidecar(*shlex.split(line)[1:]).returncode == 2  # its pictures are none, and it says so
     again = sidecar("pack", pictures, tmp_path / "out x")
     assert again.returncode == 3
-    assert "already holds 1 shards" in again.stderr
+    assert "already holds 1 shard," in again.stderr
 
 
 def test_the_command_checks_the_yaml_before_it_packs(sidecar, pictures, tmp_path):

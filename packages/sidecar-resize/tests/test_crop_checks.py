@@ -16,7 +16,7 @@ TEXT = '{"objects": [{"label": "a", "box_2d": [100, 200, 300, 400]}]}'
         ({"structured_description_crop_512": '{"bbox": [1, 2, 3, 1001]}'}, "not within 0-1000"),
         ({"structured_description_crop_1024": '{"bbox": [3, 2, 1, 10]}'}, "ends before it begins"),
         ({"structured_description_crop_512": "{"}, "crop_512 is not JSON"),
-        ({"structured_description_crop_512": "{}"}, "target_512 counts 1 boxes, 0 dropped, and there are 0"),
+        ({"structured_description_crop_512": "{}"}, "target_512 counts 1 box, 0 dropped, and there are 0"),
         (
             {"structured_description_crop_512": None},
             "crop_512 is null where the status is 'ok' and target_512 has a size",
@@ -27,7 +27,7 @@ TEXT = '{"objects": [{"label": "a", "box_2d": [100, 200, 300, 400]}]}'
         ({"meta": {"source_width": None}}, "has no size of the source"),
         ({"meta": {"target_512": None}}, "target_512 has no size where the status is 'ok'"),
         ({"target": {"crop_top": None}}, "target_512.crop_top is null"),
-        ({"target": {"dropped": 2}}, "counts 1 boxes, 0 clipped, 2 dropped"),
+        ({"target": {"dropped": 2}}, "counts 1 box, 0 clipped, 2 dropped"),
         ({"target": {"boxes": 3}}, "counts 3 boxes, 0 dropped, and there are 1"),
     ],
 )

@@ -52,7 +52,7 @@ def test_existing_shards_are_refused_without_a_word_about_them(tmp_path, out, ma
     write_main(tmp_path / "main", SHARDS)
     run(make_pipeline(), out)
     before = {path: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
-    with pytest.raises(RefusedError, match=r"5 of the 5(.|\n)*--skip-existing"):
+    with pytest.raises(RefusedError, match=r"5 of 5(.|\n)*--skip-existing"):
         run(make_pipeline(), out)
     assert {path: path.stat().st_mtime_ns for path in out.glob("*.parquet")} == before
 
@@ -256,7 +256,7 @@ def test_what_another_run_made_since_the_plan_is_heeded(tmp_path, out, make_pipe
     assert execute_run(planned).shards == {"done": 2, "skipped": 3, "failed": 0, "not_reached": 0}
     planned = prepare_run(make_pipeline(), RunOptions(output_prefix=str(tmp_path / "other"), workers=1))
     run(make_pipeline(), tmp_path / "other", limit=3)
-    with pytest.raises(RefusedError, match="already holds 3 of the 5"):
+    with pytest.raises(RefusedError, match="already holds 3 of 5"):
         execute_run(planned)
 
 

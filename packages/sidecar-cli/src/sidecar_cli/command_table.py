@@ -47,7 +47,7 @@ COMMANDS: tuple[Command, ...] = (
         _START,
         (
             "sidecar init pets --main-prefix data/pets_parquet/",
-            "sidecar init getty --main-prefix s3://b/getty_parquet/ --pipeline resized",
+            "sidecar init pets --main-prefix s3://b/pets_parquet/ --pipeline resized",
         ),
     ),
     Command(
@@ -55,7 +55,7 @@ COMMANDS: tuple[Command, ...] = (
         "doctor",
         "doctor",
         _START,
-        ("sidecar doctor", "sidecar doctor s3://b/getty_parquet/ --write-test", "sidecar doctor --torture"),
+        ("sidecar doctor", "sidecar doctor s3://b/pets_parquet/ --write-test", "sidecar doctor --torture"),
     ),
     Command(
         "run",
@@ -63,8 +63,8 @@ COMMANDS: tuple[Command, ...] = (
         "run",
         _MAKE,
         (
-            "sidecar run configs/pipelines/getty.yaml --output-prefix s3://b/getty_sidecar/",
-            "sidecar run configs/pipelines/getty.yaml --dry-run",
+            "sidecar run configs/pipelines/pets.yaml --output-prefix s3://b/pets_sidecar/",
+            "sidecar run configs/pipelines/pets.yaml --dry-run",
         ),
     ),
     Command(
@@ -72,14 +72,14 @@ COMMANDS: tuple[Command, ...] = (
         "build_resized",
         "build_0_262mp",
         _MAKE,
-        ("sidecar build-0-262mp --main-prefix s3://b/getty_parquet/ --output-prefix s3://b/0_262mp/getty/",),
+        ("sidecar build-0-262mp --main-prefix s3://b/pets_parquet/ --output-prefix s3://b/0_262mp/pets/",),
     ),
     Command(
         "build-1-05mp",
         "build_resized",
         "build_1_05mp",
         _MAKE,
-        ("sidecar build-1-05mp --main-prefix s3://b/getty_parquet/ --output-prefix s3://b/1_05mp/getty/",),
+        ("sidecar build-1-05mp --main-prefix s3://b/pets_parquet/ --output-prefix s3://b/1_05mp/pets/",),
     ),
     Command(
         "build-resized",
@@ -106,7 +106,7 @@ COMMANDS: tuple[Command, ...] = (
         "retry",
         "retry",
         _MAKE,
-        ("sidecar retry configs/pipelines/getty.yaml --output-prefix s3://b/getty_sidecar/ --reason timeout,crashed",),
+        ("sidecar retry configs/pipelines/pets.yaml --output-prefix s3://b/pets_sidecar/ --reason timeout,crashed",),
     ),
     Command(
         "verify",
@@ -114,8 +114,8 @@ COMMANDS: tuple[Command, ...] = (
         "verify",
         _PROVE,
         (
-            "sidecar verify configs/pipelines/getty.yaml --output-prefix s3://b/getty_sidecar/",
-            "sidecar verify s3://b/getty_sidecar/ --main-prefix s3://b/getty_parquet/ --all",
+            "sidecar verify configs/pipelines/pets.yaml --output-prefix s3://b/pets_sidecar/",
+            "sidecar verify s3://b/pets_sidecar/ --main-prefix s3://b/pets_parquet/ --all",
         ),
     ),
     Command(
@@ -123,17 +123,17 @@ COMMANDS: tuple[Command, ...] = (
         "verify_resized",
         "verify_resized",
         _PROVE,
-        ("sidecar verify-resized --main-prefix s3://b/getty_parquet/ --target 512=s3://b/0_262mp/getty/",),
+        ("sidecar verify-resized --main-prefix s3://b/pets_parquet/ --target 512=s3://b/0_262mp/pets/",),
     ),
     Command(
         "report",
         "report",
         "report",
         _PROVE,
-        ("sidecar report s3://b/getty_sidecar/ --open", "sidecar report out/ -o report.html --sample-shards 100"),
+        ("sidecar report s3://b/pets_sidecar/ --open", "sidecar report out/ -o report.html --sample-shards 100"),
     ),
     Command(
-        "status", "status", "status", _PROVE, ("sidecar status s3://b/getty_sidecar/", "sidecar status out/ --json")
+        "status", "status", "status", _PROVE, ("sidecar status s3://b/pets_sidecar/", "sidecar status out/ --json")
     ),
     Command(
         "inspect",
@@ -141,9 +141,9 @@ COMMANDS: tuple[Command, ...] = (
         "inspect",
         _PROVE,
         (
-            "sidecar inspect s3://b/getty_sidecar/",
+            "sidecar inspect s3://b/pets_sidecar/",
             "sidecar inspect out/ --sql 'select filter_status.status, count(*) from data group by 1'",
-            "sidecar inspect out/ --main data/getty/ --sql 'select caption, filter_luma.mean from data limit 9'",
+            "sidecar inspect out/ --main data/pets/ --sql 'select caption, filter_luma.mean from data limit 9'",
         ),
     ),
     Command(
@@ -152,7 +152,7 @@ COMMANDS: tuple[Command, ...] = (
         "overlay",
         _PROVE,
         (
-            "sidecar overlay s3://b/getty_boxes/ --sample 24 -o boxes.html",
+            "sidecar overlay s3://b/pets_boxes/ --sample 24 -o boxes.html",
             "sidecar overlay configs/pipelines/boxes.yaml --key pets/0001.jpg -o boxes/",
             "sidecar overlay --main-prefix data/pets/ --resized 512=data/pets_512/",
         ),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sidecar_core.problems import counted
+
 from sidecar_cli.output import Block, Facts, Table
 from sidecar_cli.shown_values import as_cell
 
@@ -38,7 +40,7 @@ def inspection_view(found: Inspection) -> list[Block]:
     rows: object = found.rows
     if looked < found.shards:
         about = round(found.rows / len(found.readable) * found.shards)
-        rows = f"{found.rows:,} in {looked:,} shards drawn at random; about {about:,} in all"
+        rows = f"{found.rows:,} in {counted(looked, 'shard')} drawn at random; about {about:,} in all"
     view: list[Block] = [
         Facts(
             [
@@ -69,11 +71,12 @@ def inspection_view(found: Inspection) -> list[Block]:
     )
     view += [_made(made) for made in found.provenance()]
     for title, paths in (
-        ("shards have other columns than the first", found.other_schemas()),
-        ("shards cannot be read", [look.problem for look in found.looks if look.problem]),
+        ("with other columns than the first", found.other_schemas()),
+        ("that cannot be read", [look.problem for look in found.looks if look.problem]),
     ):
         if paths:
-            view.append(f"{len(paths):,} {title}: " + "; ".join(paths[:_NAMED]) + ("; …" if paths[_NAMED:] else ""))
+            named = "; ".join(paths[:_NAMED]) + ("; …" if paths[_NAMED:] else "")
+            view.append(f"{counted(len(paths), 'shard')} {title}: {named}")
     if found.head:
         view.append(_head(found))
     return view
@@ -87,7 +90,7 @@ def result_view(result: SqlResult) -> list[Block]:
     if not result.rows:
         view.append("No row fits the query.")
     if not result.complete:
-        view.append(f"Only the first {len(result.rows):,} rows; --max-rows shows more.")
+        view.append(f"Only the first {counted(len(result.rows), 'row')}; --max-rows shows more.")
     return view
 
 
@@ -96,7 +99,7 @@ def _writer(found: Inspection) -> str:
     if not made:
         return "another program than sidecar"
     versions = sorted({look.footer.version for look in found.readable if look.footer is not None})
-    of = "" if made == len(found.readable) else f", {made:,} of {len(found.readable):,} shards"
+    of = "" if made == len(found.readable) else f", {made:,} of {counted(len(found.readable), 'shard')}"
     return f"sidecar {', '.join(versions)}{of}"
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sidecar_core.errors import ShardError, StorageNotFoundError, UsageError
 from sidecar_core.footer import FooterInfo
 from sidecar_core.inputs import find_file
+from sidecar_core.problems import counted
 from sidecar_core.proof import choose_shards
 from sidecar_core.python_values import python_values
 from sidecar_core.reader import AlignedDatasets
@@ -195,7 +196,7 @@ def inspect_place(
         looks = tuple(pool.map(partial(_look, storage), chosen))
     readable = [look for look in looks if not look.problem]
     if not readable:
-        raise ShardError(f"none of the {len(looks)} shards looked at is readable: {looks[0].problem}")
+        raise ShardError(f"none of {counted(len(looks), 'shard')} looked at is readable: {looks[0].problem}")
     filled = next((look for look in readable if look.rows), None)
     return Inspection(
         place=storage.prefix if file is None else storage.uri(file[1].rel_path),

@@ -10,6 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from sidecar_core.errors import StorageError
+from sidecar_core.problems import counted
 from sidecar_resize.boxes import LabelledBox
 from sidecar_resize.spec import OutputFormat
 
@@ -66,7 +67,7 @@ def size_and_boxes(picture: OverlayPicture) -> str:
     if panel.reason is not None:
         return f"no picture: {panel.reason}"
     count = len(picture.boxes)
-    return f"{panel.picture_width} × {panel.picture_height} px · {count:,} box{'' if count == 1 else 'es'}"
+    return f"{panel.picture_width} × {panel.picture_height} px · {counted(count, 'box', 'boxes')}"
 
 
 def _rows(rows: Iterable[OverlayRow]) -> Iterator[dict[str, Any]]:

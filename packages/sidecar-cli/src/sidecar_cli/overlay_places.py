@@ -9,6 +9,7 @@ from random import Random
 import pyarrow as pa
 import pyarrow.compute as pc
 from sidecar_core.errors import UsageError
+from sidecar_core.problems import counted
 from sidecar_core.shard_reader import open_parquet
 from sidecar_core.storage import Storage
 
@@ -50,7 +51,7 @@ def choose_rows(source: OverlaySource, sample: int, *, seed: int = 0, subprefix:
     while len(chosen) < sample and any(draws):
         chosen += [draw.pop() for draw in draws if draw][: sample - len(chosen)]
     if not chosen:
-        raise UsageError(f"the {len(order):,} shards at {source.main.prefix}{subprefix} hold no row")
+        raise UsageError(f"no row in {counted(len(order), 'shard')} at {source.main.prefix}{subprefix}")
     return sorted(chosen, key=lambda place: (place.rel_path, place.row))
 
 
@@ -101,7 +102,9 @@ def parse_rows(source: OverlaySource, values: Sequence[str]) -> list[RowPlace]:
             raise UsageError(f"--row {value!r}: there is no shard {rel_path!r} at {source.main.prefix}")
         rows = _row_count(source.main, rel_path)
         if int(row) >= rows:
-            raise UsageError(f"--row {value!r}: the shard has {rows:,} rows", f"0 to {rows - 1}" if rows else None)
+            raise UsageError(
+                f"--row {value!r}: the shard has {counted(rows, 'row')}", f"0 to {rows - 1}" if rows else None
+            )
         places.append(RowPlace(rel_path, int(row)))
     return places
 
@@ -116,7 +119,7 @@ def _shards(source: OverlaySource, subprefix: str) -> list[str]:
     shared = [path for path in paths if path in held]
     if not shared:
         raise UsageError(
-            f"{source.crop.prefix} has none of the {len(paths):,} shards at {source.main.prefix}{subprefix}",
+            f"{source.crop.prefix} has none of {counted(len(paths), 'shard')} at {source.main.prefix}{subprefix}",
             None,
             "name that main dataset's sidecar",
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 from sidecar_core.errors import RefusedError, UsageError
 from sidecar_core.isolation import IsolationOptions, IsolationPool
+from sidecar_core.problems import counted
 from sidecar_core.storage.uris import scheme_of
 from sidecar_resize.overlay import PanelStyle
 
@@ -138,5 +139,5 @@ def _describe_picture(picture: OverlayPicture) -> dict[str, Any]:
 
 
 def _cell(picture: Mapping[str, Any]) -> str:
-    said = picture["reason"] or f"{len(picture['boxes']):,} box{'' if len(picture['boxes']) == 1 else 'es'}"
+    said = picture["reason"] or counted(len(picture["boxes"]), "box", "boxes")
     return ", ".join([said, *picture["notes"]])

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sidecar_core.dataset import StorageOptions
 from sidecar_core.errors import RefusedError, SidecarError, UsageError
+from sidecar_core.problems import counted
 from sidecar_core.storage import normalise_prefix, open_storage
 
 from sidecar_cli.folder_scan import FoundPicture, read_text, scan_folder
@@ -107,7 +108,8 @@ def pack_folder(
         shown = "\n".join(f"  {problem}" for problem in scan.problems[:_PROBLEMS_SHOWN])
         rest = len(scan.problems) - _PROBLEMS_SHOWN
         shown += f"\n  and {rest} more" if rest > 0 else ""
-        message = f"{len(scan.problems)} files below {str(folder)!r} cannot be packed; nothing was written\n{shown}"
+        files = counted(len(scan.problems), "file")
+        message = f"{files} below {str(folder)!r} cannot be packed; nothing was written\n{shown}"
         raise SidecarError(message, None, "make them readable, or move them out of the folder")
     if not scan.pictures:
         raise UsageError(f"no pictures below {str(folder)!r}", "files such as .jpg, .png, .webp, .tif, .gif, .avif")
@@ -134,7 +136,7 @@ def refuse_existing_shards(storage: Storage) -> None:
     there = storage.list_shards(missing_ok=True)
     if there:
         raise RefusedError(
-            f"{storage.prefix} already holds {len(there)} shards, the first is {there[0].rel_path!r}",
+            f"{storage.prefix} already holds {counted(len(there), 'shard')}, the first is {there[0].rel_path!r}",
             "a prefix without shards: main datasets are never rewritten",
             "choose another prefix",
         )

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from sidecar_core.problems import counted
 from sidecar_runtimes.progress_lines import LineProgress, ProgressCounts, debug_rows
 
 if TYPE_CHECKING:
@@ -62,12 +63,12 @@ class BarProgress:
         counts = self._counts
         eta_s = counts.eta_s
         words = [
-            f"{counts.rows:,} rows",
+            counted(counts.rows, "row"),
             f"{counts.rows / counts.elapsed_s:,.0f} rows/s",
             f"{counts.invalid:,} invalid",
         ]
         if counts.failed:
-            words.append(f"{counts.failed:,} shards failed")
+            words.append(f"{counted(counts.failed, 'shard')} failed")
         words.append(f"eta {'?' if eta_s is None else f'{eta_s:.0f} s'}")
         self._bar.update(self._task, completed=counts.completed + counts.failed, description=", ".join(words))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sidecar_core.problems import counted
 from sidecar_core.storage import normalise_prefix, open_storage
 from sidecar_runtimes.options import KEY_COLUMN
 
@@ -102,13 +103,12 @@ def describe_report(data: ReportData) -> dict[str, Any]:
 def report_view(result: Mapping[str, Any]) -> list[Block]:
     """Returns the result for people; the last line is the path."""
     invalid = f"{result['invalid_rows']:,} of {result['invalid_of']:,}"
-    shards = "shard" if result["shards_read"] == 1 else "shards"
     view: list[Block] = [
         Facts(
             [
                 ("output", result["prefix"]),
                 ("rows", result["rows"]),
-                ("looked at", f"{result['rows_read']:,} rows of {result['shards_read']:,} {shards}"),
+                ("looked at", f"{counted(result['rows_read'], 'row')} of {counted(result['shards_read'], 'shard')}"),
                 ("invalid rows", invalid),
                 ("page", f"{result['bytes']:,} bytes"),
             ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from sidecar_core.problems import counted
+
 from sidecar_cli.output import Block, Facts, Table
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ def status_view(found: OutputStatus) -> list[Block]:
         Facts(
             [
                 ("output", found.prefix),
-                ("shards there", f"{found.shards:,}  ({found.bytes:,} bytes)"),
+                ("shards there", f"{found.shards:,}  ({counted(found.bytes, 'byte')})"),
                 ("complete", "yes: every shard of the main dataset is there" if found.complete else "not marked so"),
                 ("writer", _writer(found)),
             ]

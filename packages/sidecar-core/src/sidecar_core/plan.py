@@ -16,6 +16,7 @@ from sidecar_core.fingerprint import contributing_ops
 from sidecar_core.footer import InputVersion
 from sidecar_core.inputs import find_file, source_version
 from sidecar_core.pipeline import Pipeline, check_columns, output_fingerprint
+from sidecar_core.problems import counted
 from sidecar_core.shard_reader import open_parquet
 from sidecar_core.side_inputs import SiblingSpec
 from sidecar_core.storage import open_storage
@@ -285,7 +286,9 @@ def first_readable_schema(main: Storage, shards: Sequence[ObjectInfo], *, settin
                 return file.schema_arrow
         except ShardError as error:
             first_error = first_error or error
-    raise UsageError(f"none of the {len(shards)} shards at {main.prefix} is readable: {first_error}") from first_error
+    raise UsageError(
+        f"none of {counted(len(shards), 'shard')} at {main.prefix} is readable: {first_error}"
+    ) from first_error
 
 
 def new_run_id(now: datetime | None = None) -> str:

@@ -48,6 +48,11 @@ def with_hints(message: str, *, expected: str | None = None, fix: str | None = N
     return "\n".join(lines)
 
 
+def counted(number: int, what: str, several: str | None = None) -> str:
+    """Returns `1 shard`, `1,200 shards`; `several` is the plural where it is not `what` with an s."""
+    return f"{number:,} {what if number == 1 else several or f'{what}s'}"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns `; did you mean 'x'?` for the known name nearest to `name`, or an empty string."""
     nearest = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)

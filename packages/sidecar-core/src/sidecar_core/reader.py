@@ -14,7 +14,7 @@ from sidecar_core.dataset import Dataset, StorageOptions
 from sidecar_core.errors import ShardError, UsageError
 from sidecar_core.foreign_types import holds_pictures, plain_type
 from sidecar_core.plan import first_readable_schema
-from sidecar_core.problems import did_you_mean
+from sidecar_core.problems import counted, did_you_mean
 from sidecar_core.shard_reader import PLAIN_BATCH_ROWS, open_parquet
 from sidecar_core.storage import normalise_prefix, shared_storage
 
@@ -238,5 +238,5 @@ def _key_column(
 
 def _lacks_shards(storage: Storage, lacks: Sequence[str], total: int, main_prefix: str) -> ShardError:
     named = ", ".join(lacks[:_NAMED_SHARDS]) + (", …" if len(lacks) > _NAMED_SHARDS else "")
-    message = f"{storage.prefix} lacks {len(lacks)} of {total} shards of {main_prefix}: {named}"
+    message = f"{storage.prefix} lacks {len(lacks):,} of {counted(total, 'shard')} of {main_prefix}: {named}"
     return ShardError(message, None, "make them, or take nulls in their place: missing='null', or --missing null")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 from sidecar_core.nulls import null_rows
 from sidecar_core.output_checks import OutputCheck
+from sidecar_core.problems import counted
 from sidecar_core.python_values import python_values
 
 from sidecar_resize.box_geometry import BoxProblem, TargetFrame
@@ -190,7 +191,8 @@ def _wrong_in_target(
         yield f"{META_COLUMN}.target_{side}.{lacking[0]} is null"
         return
     boxes, clipped, dropped = (target[name] for name in COUNT_NAMES)
+    counts = f"counts {counted(boxes, 'box', 'boxes')}"
     if not 0 <= clipped <= boxes - dropped <= boxes:
-        yield f"{META_COLUMN}.target_{side} counts {boxes} boxes, {clipped} clipped, {dropped} dropped"
+        yield f"{META_COLUMN}.target_{side} {counts}, {clipped} clipped, {dropped} dropped"
     elif boxes_there is not None and boxes_there != boxes - dropped:
-        yield f"{META_COLUMN}.target_{side} counts {boxes} boxes, {dropped} dropped, and there are {boxes_there}"
+        yield f"{META_COLUMN}.target_{side} {counts}, {dropped} dropped, and there are {boxes_there}"

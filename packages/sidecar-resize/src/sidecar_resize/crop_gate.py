@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sidecar_core.errors import ShardError, UsageError
 from sidecar_core.plan import first_readable_schema
+from sidecar_core.problems import counted
 from sidecar_core.proof import read_receipt
 from sidecar_core.storage import prefixes_overlap
 
@@ -38,9 +39,9 @@ def why_unproven(resized: Storage, main_prefix: str) -> str | None:
     if not prefixes_overlap(receipt.main_prefix, main_prefix):
         return f"{told} is about another main dataset, {receipt.main_prefix}"
     if not receipt.all_shards:
-        return f"{told} covers {receipt.checked_shards} of {receipt.shards} shards"
+        return f"{told} covers {receipt.checked_shards:,} of {counted(receipt.shards, 'shard')}"
     if not receipt.covers(shards):
-        return f"{told} is of other shards than the {len(shards)} that are there now"
+        return f"{told} is of other shards than are there now, {counted(len(shards), 'shard')}"
     return None
 
 

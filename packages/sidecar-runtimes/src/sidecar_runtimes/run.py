@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sidecar_core.errors import RefusedError, UsageError
 from sidecar_core.plan import plan_run
+from sidecar_core.problems import counted
 from sidecar_core.storage import open_storage
 
 from sidecar_runtimes.choose import make_runtime
@@ -181,7 +182,7 @@ def _refuse_states(prepared: PreparedRun) -> None:
     there = sum(states.values()) - states[ShardState.MISSING]
     if there and not (options.skip_existing or options.overwrite):
         raise RefusedError(
-            f"{where} already holds {there} of the {len(prepared.standings)} shards",
+            f"{where} already holds {there:,} of {counted(len(prepared.standings), 'shard')}",
             "an empty output prefix, or an option that says what to do with what is there",
             "--skip-existing to go on with what is missing, --overwrite to replace all, or another output prefix",
         )

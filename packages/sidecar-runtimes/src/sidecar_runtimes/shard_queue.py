@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sidecar_core.outcome import ShardReport
+from sidecar_core.problems import counted
 
 from sidecar_runtimes.attempts import backoff_s
 
@@ -181,7 +182,7 @@ class ShardQueue:
     def _given_up(self, history: _History, death: WorkerDeath) -> ShardReport:
         rel_path = history.shard.rel_path
         if death.blameless:
-            message = f"{rel_path}: its worker was lost {history.losses} times; {death.fact}"
+            message = f"{rel_path}: its worker was lost {counted(history.losses, 'time')}; {death.fact}"
         else:
             times = "once" if history.kills == 1 else f"{history.kills} times"
             message = f"{rel_path}: its worker process ended {times}; {death.fact}"

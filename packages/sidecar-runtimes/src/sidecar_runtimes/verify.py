@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from sidecar_core.errors import AlignmentError, ShardError, StorageError
+from sidecar_core.problems import counted
 from sidecar_core.proof import choose_shards, compare_listings, proven_shard, write_receipt
 from sidecar_core.types import null_rows
 
@@ -169,7 +170,9 @@ def verify_dataset(
             schema = found.schema if schema is None else schema
             problems.extend(_schema_problems(rel_path, found.schema, schema))
     problems.extend(
-        ShardProblem("", "nan", f"column {name!r} holds NaN or infinity in {stats.nan} of {stats.rows} rows")
+        ShardProblem(
+            "", "nan", f"column {name!r} holds NaN or infinity in {stats.nan:,} of {counted(stats.rows, 'row')}"
+        )
         for name, stats in columns.items()
         if stats.nan
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sidecar_core.problems import counted
+
 from sidecar_runtimes.text_view import Block, Facts, Table
 
 if TYPE_CHECKING:
@@ -81,10 +83,10 @@ def verify_view(report: VerifyReport, *, sampled: bool) -> list[Block]:
     view: list[Block] = [
         Facts(
             [
-                ("main dataset", f"{report.main_prefix}  ({report.main_shards:,} shards, {report.main_bytes:,} bytes)"),
-                ("output", f"{report.output_prefix}  ({report.output_shards:,} shards, {report.output_bytes:,} bytes)"),
-                ("checked", f"{report.checked_shards:,} shards, {report.rows:,} rows"),
-                *((name, f"{rows:,} rows") for name, rows in report.content.items()),
+                ("main dataset", f"{report.main_prefix}  ({_extent(report.main_shards, report.main_bytes)})"),
+                ("output", f"{report.output_prefix}  ({_extent(report.output_shards, report.output_bytes)})"),
+                ("checked", f"{counted(report.checked_shards, 'shard')}, {counted(report.rows, 'row')}"),
+                *((name, counted(rows, "row")) for name, rows in report.content.items()),
             ]
         )
     ]
@@ -97,10 +99,15 @@ def verify_view(report: VerifyReport, *, sampled: bool) -> list[Block]:
     return [*view, *verdict(report, sampled=sampled)]
 
 
+def _extent(shards: int, size_bytes: int) -> str:
+    return f"{counted(shards, 'shard')}, {counted(size_bytes, 'byte')}"
+
+
 def verdict(report: Findings, *, sampled: bool) -> list[Block]:
     """Returns what every verifier ends with: that all is well, or a table of what is wrong."""
     if report.ok:
-        return [f"All {report.checked_shards:,} {'sampled ' if sampled else ''}shards aligned"]
+        all_of_them = "All " if report.checked_shards != 1 else ""
+        return [f"{all_of_them}{counted(report.checked_shards, 'sampled shard' if sampled else 'shard')} aligned"]
     problems = [(problem.kind, problem.message) for problem in report.problems[:_PROBLEMS_SHOWN]]
     left = len(report.problems) - len(problems)
     return [Table(("problem", "what is wrong"), problems), *([f"and {left:,} more"] if left else [])]
@@ -108,9 +115,10 @@ def verdict(report: Findings, *, sampled: bool) -> list[Block]:
 
 def resized_view(side: int, report: ResizedFindings, *, sampled: bool) -> list[Block]:
     """Returns the findings for people; the last line says whether all is well."""
-    main = f"{report.main_prefix}  ({report.main_shards:,} shards, {report.main_bytes:,} bytes)"
-    output = f"{report.output_prefix}  ({report.output_shards:,} shards, {report.output_bytes:,} bytes)"
-    checked = f"{report.checked_shards:,} shards, {report.rows:,} rows, {report.checked_rows:,} pictures"
+    main = f"{report.main_prefix}  ({_extent(report.main_shards, report.main_bytes)})"
+    output = f"{report.output_prefix}  ({_extent(report.output_shards, report.output_bytes)})"
+    looked_at = ((report.checked_shards, "shard"), (report.rows, "row"), (report.checked_rows, "picture"))
+    checked = ", ".join(counted(number, what) for number, what in looked_at)
     view: list[Block] = [
         Facts(
             [

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from sidecar_core.problems import counted
 from sidecar_runtimes.options import COMMON_OPTIONS, IMAGE_COLUMN, KEY_COLUMN, MAIN_PREFIX, Option
 
 from sidecar_cli.completion import complete_filters
@@ -86,8 +87,8 @@ def _view(report: InitReport, steps: list[str]) -> list[Block]:
         Facts(
             [
                 ("main dataset", look.prefix),
-                ("shards", f"{look.shards:,} ({look.size_bytes:,} bytes)"),
-                ("looked at", f"{look.shard} ({look.rows:,} rows)"),
+                ("shards", f"{look.shards:,} ({counted(look.size_bytes, 'byte')})"),
+                ("looked at", f"{look.shard} ({counted(look.rows, 'row')})"),
                 ("key column", f"{report.key.column} ({report.key.why})"),
                 ("image column", f"{image.column} ({image.why})" if image.column else f"none: {image.why}"),
                 ("sidecar", report.config.sidecar_prefix),

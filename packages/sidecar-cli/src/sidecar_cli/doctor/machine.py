@@ -15,6 +15,7 @@ from sidecar_core.errors import WorkerCallFailed
 from sidecar_core.isolation import IsolationOptions, IsolationPool
 from sidecar_core.isolation.options import available_cores
 from sidecar_core.parquet_index.cache import CacheOptions
+from sidecar_core.problems import counted
 from sidecar_core.testing.isolated_functions import allocate
 
 from sidecar_cli.doctor.finding import Finding, fail, ok, warn
@@ -76,7 +77,7 @@ def core_findings() -> Iterator[Finding]:
 def memory_findings() -> Iterator[Finding]:
     """Yields the memory there is, and whether an isolated child really cannot have more than its cap."""
     total, cores = _memory_bytes(), available_cores()
-    fact = f"{total / _GIB:.1f} GiB for {cores} workers"
+    fact = f"{total / _GIB:.1f} GiB for {counted(cores, 'worker')}"
     if total < cores * _GIB:
         few = max(1, total // _GIB)
         yield warn("memory", fact, f"--workers {few}: less than 1 GiB a worker is little for large pictures")

@@ -9,6 +9,7 @@ from typing import Any
 
 from sidecar_core.dataset import StorageOptions
 from sidecar_core.errors import SidecarError, StorageError, StorageNotFoundError
+from sidecar_core.problems import counted
 from sidecar_core.shard_reader import open_parquet
 from sidecar_core.storage import RUN_FOLDER, LocalStorage, Storage, is_shard_path, normalise_prefix, open_storage
 from sidecar_core.storage.base import STAGING_FOLDER
@@ -49,7 +50,7 @@ def prefix_findings(text: str, options: StorageOptions, *, may_write: bool) -> I
         return
     if names:
         shards = [name for name in names if is_shard_path(name)]
-        count = f"{'at least ' if more else ''}{len(shards):,} shards among {len(names):,} objects"
+        count = f"{'at least ' if more else ''}{counted(len(shards), 'shard')} among {counted(len(names), 'object')}"
         yield ok(f"list {prefix}", count) if shards else warn(f"list {prefix}", count, "shards are *.parquet")
         if shards:
             yield _read_finding(storage, shards[0])
@@ -120,7 +121,7 @@ def _read_finding(storage: Storage, rel_path: str) -> Finding:
     try:
         with open_parquet(storage, rel_path) as file:
             columns = ", ".join(file.schema_arrow.names[:8])
-            return ok(what, f"{rel_path}: {file.metadata.num_rows:,} rows; columns {columns}")
+            return ok(what, f"{rel_path}: {counted(file.metadata.num_rows, 'row')}; columns {columns}")
     except StorageError as error:
         return fail(what, _line(error), error.fix or "check the credentials")
     except SidecarError as error:
@@ -160,7 +161,7 @@ def _write_findings(target: str, options: StorageOptions) -> Iterator[Finding]:
         if isinstance(storage, LocalStorage):
             _remove_empty(target, there)
     if content != b"sidecar doctor":
-        yield fail(what, f"{len(content)} bytes came back that were not written", "check the store")
+        yield fail(what, f"{counted(len(content), 'byte')} came back that were not written", "check the store")
     elif honoured:
         yield ok(what, "a small object was written, read and removed; conditional writes are honoured")
     else:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
+from sidecar_core.problems import counted
+
 from sidecar_cli.doctor.finding import Finding, fail, ok
 
 _ANSWER_S = 60.0
@@ -53,4 +55,4 @@ def ray_findings(address: str | None) -> Iterator[Finding]:
         return
     nodes: list[dict[str, float]] = found["nodes"]
     cores, memory = sum(node["cpus"] for node in nodes), sum(node["memory_bytes"] for node in nodes)
-    yield ok(what, f"{len(nodes)} nodes with {cores:g} CPUs and {memory / _GIB:.1f} GiB for workers")
+    yield ok(what, f"{counted(len(nodes), 'node')}; for workers {cores:g} CPU and {memory / _GIB:.1f} GiB")

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from sidecar_core.errors import ShardError, UsageError
 from sidecar_core.foreign_types import holds_pictures
+from sidecar_core.problems import counted
 from sidecar_core.python_values import python_value
 from sidecar_core.shard_reader import open_parquet
 from sidecar_filters.containers import sniff
@@ -132,7 +133,7 @@ def look_at(storage: Storage) -> Look:
         except (ShardError, pa.ArrowInvalid) as error:
             unreadable.append(f"{info.rel_path}: {error}")
     first = f": {unreadable[0]}" if unreadable else "; they have no rows"
-    raise UsageError(f"none of the {len(shards)} shards at {storage.prefix} can be looked at{first}")
+    raise UsageError(f"none of {counted(len(shards), 'shard')} at {storage.prefix} can be looked at{first}")
 
 
 def _look_into(
@@ -208,9 +209,9 @@ def _read_key(name: str, file: pq.ParquetFile) -> tuple[pa.ChunkedArray | None, 
 
 def _why_no_key(values: pa.ChunkedArray) -> str:
     if values.null_count:
-        return f"{values.null_count} of {len(values)} values are null"
+        return f"{values.null_count} of {counted(len(values), 'value')} are null"
     distinct = _compute.count_distinct(values).as_py()
-    return f"only {distinct} of {len(values)} values are different" if distinct < len(values) else ""
+    return f"only {distinct} of {counted(len(values), 'value')} are different" if distinct < len(values) else ""
 
 
 def _why_not_in_both(values: pa.ChunkedArray, name: str, other: pq.ParquetFile) -> str:

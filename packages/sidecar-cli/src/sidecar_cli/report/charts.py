@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sidecar_core.problems import counted
+
 from sidecar_cli.report.extremes import number_text
 from sidecar_cli.report.figures import Histogram, MeasureFigures
 
@@ -47,7 +49,7 @@ def bars(histogram: Histogram, *, exact: bool) -> list[Bar]:
         low = histogram.lower + index * width
         edges = f"{number_text(low)} to {number_text(low + width)}"
         about = "" if exact else "about "
-        rows = f"{edges}: {about}{round(count):,} row{'' if round(count) == 1 else 's'}"
+        rows = f"{edges}: {about}{counted(round(count), 'row')}"
         gap = min(_GAP, step / 4)
         x, w = round(index * step + gap, 2), round(step - 2 * gap, 2)
         found.append(Bar(x, round(HEIGHT - height, 2), w, round(height, 2), rows))
@@ -77,7 +79,7 @@ def summary(measure: MeasureFigures) -> str:
     shares = {0.05: "p5", 0.5: "median", 0.95: "p95"}
     parts = [f"{name} {number_text(measure.quantiles[share])}" for share, name in shares.items()]
     ends = f"from {number_text(measure.minimum)} to {number_text(measure.maximum)}"
-    return f"Histogram of {measure.count:,} values {ends}; " + ", ".join(parts)
+    return f"Histogram of {counted(measure.count, 'value')} {ends}; " + ", ".join(parts)
 
 
 def share_width(part: float, whole: float, *, full: float = 100.0) -> float:

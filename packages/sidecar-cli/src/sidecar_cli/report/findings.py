@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sidecar_core.problems import counted
+
 from sidecar_cli.report.figures import Finding, ReportData
 
 _WORST_REASONS = ("crashed", "timeout", "out_of_memory")
@@ -25,9 +27,9 @@ def _findings(data: ReportData) -> Iterator[Finding]:
 
 def _of_shards(data: ReportData) -> Iterator[Finding]:
     if data.unreadable:
-        yield Finding("bad", f"{_count(len(data.unreadable), 'shard')} cannot be read.", "failed-shards")
+        yield Finding("bad", f"{counted(len(data.unreadable), 'shard')} cannot be read.", "failed-shards")
     if data.status.failed_shards:
-        failed = _count(len(data.status.failed_shards), "shard")
+        failed = counted(len(data.status.failed_shards), "shard")
         yield Finding("bad", f"{failed} failed in the last run that had any.", "failed-shards")
     if not data.shards:
         yield Finding("bad", "There are no shards.", "runs")
@@ -82,7 +84,3 @@ def _of_columns(data: ReportData) -> Iterator[Finding]:
 def _names(names: list[str]) -> str:
     left = len(names) - _NAMES_SHOWN
     return ", ".join(names[:_NAMES_SHOWN]) + (f" and {left:,} more" if left > 0 else "")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

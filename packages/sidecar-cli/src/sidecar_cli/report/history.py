@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from sidecar_core.errors import StorageError
 from sidecar_core.footer import FooterInfo
+from sidecar_core.problems import counted
 from sidecar_core.proof import read_receipt
 from sidecar_core.storage import RUN_FOLDER, ObjectInfo, Storage
 
@@ -58,11 +59,11 @@ def read_verdict(output: Storage, shards: Sequence[ObjectInfo]) -> Verdict:
     if not receipts:
         return Verdict("none", "No verifier has looked at it.")
     receipt = max(receipts, key=lambda each: (each.covers(shards), each.written))
-    looked_at = f"{receipt.checked_shards:,} of the {receipt.shards:,} shards"
+    looked_at = f"{receipt.checked_shards:,} of {counted(receipt.shards, 'shard')}"
     if receipt.all_shards:
         looked_at = "its one shard" if receipt.shards == 1 else f"all {receipt.shards:,} shards"
     by = f"“sidecar {shown(receipt.verifier)}” on {moment(shown(receipt.written))}"
-    what = f"{looked_at}, {receipt.rows:,} rows"
+    what = f"{looked_at}, {counted(receipt.rows, 'row')}"
     if not receipt.covers(shards):
         return Verdict("stale", f"The shards changed since they were looked at by {by}.")
     if not receipt.passed:

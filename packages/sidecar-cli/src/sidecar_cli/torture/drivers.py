@@ -41,17 +41,22 @@ class Drivers:
     Args:
         folder: where they write their logs.
         token: the mark's value.
-        deadline: when everything must be over, by `time.monotonic()`.
+        time_limit_s: how long a step may take, from `start_clock` on.
         environment: variables for them beside those of this process.
     """
 
-    def __init__(self, folder: Path, token: str, deadline: float, environment: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, token: str, time_limit_s: float, environment: Mapping[str, str]) -> None:
         self._folder = folder
         self._token = token
-        self._deadline = deadline
+        self._time_limit_s = time_limit_s
+        self.start_clock()
         kept = {name: value for name, value in os.environ.items() if name not in ("RAY_ADDRESS", "FORCE_COLOR")}
         self._environment = {**kept, **environment, MARK: token}
         self._number = 0
+
+    def start_clock(self) -> None:
+        """Gives the next step the whole time."""
+        self._deadline = time.monotonic() + self._time_limit_s
 
     @property
     def late(self) -> bool:

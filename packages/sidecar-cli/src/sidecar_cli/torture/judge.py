@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from sidecar_core.problems import counted
 
 from sidecar_cli.torture.material import Row
 
@@ -28,7 +29,7 @@ def find_wrong_rows(output: Mapping[str, pa.Table], rows: Mapping[str, Sequence[
     for rel_path, expected in rows.items():
         table = output.get(rel_path)
         if table is None or table.num_rows != len(expected):
-            there = "is missing" if table is None else f"has {table.num_rows} rows"
+            there = "is missing" if table is None else f"has {counted(table.num_rows, 'row')}"
             wrong.append(f"{rel_path} {there}, and the main shard has {len(expected)}")
             continue
         keys = table.column("image_key").to_pylist()
