@@ -109,6 +109,37 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
     assert read_yaml(tmp_path / "f.yaml").data == {"name": "x"}
 
 
+SHIPPED = """\
+types:
+  filter_example_v1:
+    doc: "Wörter … and 'quotes'"
+    fields:
+      - {name: mean, type: float32, doc: "0-1: a mean"}
+      - name: parts  # a comment
+        type: list<string>
+        doc: >-
+          folded
+          text
+"""
+
+
+def test_a_file_of_a_package_is_read_like_any_other(tmp_path):
+    (tmp_path / "f.yaml").write_text(SHIPPED, encoding="utf-8")
+    usual, shipped = (read_yaml(tmp_path / "f.yaml", shipped=each) for each in (False, True))
+    assert shipped.data == usual.data
+    fields = ("types", "filter_example_v1", "fields")
+    for loc in ((), ("types",), (*fields, 0, "doc"), (*fields, 1, "name"), (*fields, 1, "doc")):
+        assert shipped.place(loc) == usual.place(loc)
+        assert shipped.place(loc, key=True) == usual.place(loc, key=True)
+
+
+@pytest.mark.parametrize("text", ["a: [1,\nb: 2", "a: \0", "a: " + "[" * 1000 + "]" * 1000, "", "a: 1\n---\nb: 2"])
+def test_a_wrong_file_of_a_package_has_the_usual_message(text):
+    with pytest.raises(ConfigError) as caught:
+        parse_yaml(text, file="f.yaml", shipped=True)
+    assert str(caught.value) == refused(text)
+
+
 def test_places_are_those_of_values_and_of_keys():
     document = parse_yaml("operations:\n  - type: x\n    filters: [luma, clarty]\n")
     loc = ("operations", 0, "filters", 1)

@@ -83,7 +83,7 @@ def test_a_killed_driver_leaves_nothing_partial_and_the_next_run_completes(tmp_p
         time.sleep(moments.uniform(0, duration))
         children = children_of(process.pid)
         process.send_signal(signal.SIGKILL)
-        process.wait(timeout=10)
+        process.wait(timeout=60)
         for _ in range(50):
             if not any(is_running(child) for child in children):
                 break

@@ -17,7 +17,7 @@ from sidecar_core.side_inputs import SiblingSpec, SideInputSpec, register_side_i
 from sidecar_core.testing.measured_rows import measure_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from sidecar_core.dataset import Dataset
 
@@ -44,6 +44,10 @@ class MeasureBytes(BaseOp):
         """Returns the length and the reason."""
         del dataset
         return [pa.field("byte_length", pa.int64()), pa.field(self.reasons_at, pa.string())]
+
+    def fingerprint_params(self, columns: Collection[str]) -> dict[str, object]:
+        """Returns all but the delay, which decides no value."""
+        return {name: value for name, value in super().fingerprint_params(columns).items() if name != "delay_s"}
 
     def reason_columns(self) -> dict[str, str]:
         """Returns where the reason stands."""
