@@ -11,7 +11,6 @@ import struct
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sidecar_core.errors import AlignmentError
 from sidecar_core.python_values import python_value
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 
 _DIGEST_BYTES = 32
 _SHOWN_CHARACTERS = 200
-_compute: Any = pc  # the stubs know few of the types that these functions take
-_arrow: Any = pa
+_arrow: Any = pa  # the stubs know few of the types that its functions take
 _NO_LENGTH = pa.scalar(-1, pa.int64())
 
 
@@ -69,6 +67,7 @@ def first_misaligned(
     Raises:
         AlignmentError: the types cannot be compared.
     """
+    pc = _compute()
     check_comparable(main_keys.type, sidecar_keys.type)
     main_kind, sidecar_kind = _kind(main_keys.type), _kind(sidecar_keys.type)
     rows = min(len(main_keys), len(sidecar_keys))
@@ -77,17 +76,17 @@ def first_misaligned(
         main_plain = _nulls(rows, sidecar_plain.type)
     elif sidecar_kind == "null":
         sidecar_plain = _nulls(rows, main_plain.type)
-    equal = _compute.fill_null(pc.equal(main_plain, sidecar_plain), False)
+    equal = pc.fill_null(pc.equal(main_plain, sidecar_plain), False)
     if (
         main_kind == "integer"
         and pa.uint64() in (main_keys.type, sidecar_keys.type)
         and main_keys.type != sidecar_keys.type
     ):
         # the same 64 bits are another number on the signed side when the first of them is set
-        equal = pc.and_(equal, _compute.fill_null(_compute.greater_equal(main_plain, 0), False))
+        equal = pc.and_(equal, pc.fill_null(pc.greater_equal(main_plain, 0), False))
     if null_matches_null:
         equal = pc.or_(equal, pc.and_(pc.is_null(main_plain), pc.is_null(sidecar_plain)))
-    found: int = _compute.index(equal, False).as_py()
+    found: int = pc.index(equal, False).as_py()
     if found >= 0:
         return found
     return None if len(main_keys) == len(sidecar_keys) else rows
@@ -198,13 +197,14 @@ class GroupedKeyDigest:
 def _feed(digests: Sequence[KeyDigest], keys: pa.Array | pa.ChunkedArray) -> None:
     """Adds rows to several digests."""
     _kind(keys.type)
+    pc = _compute()
     for chunk in _chunks(keys):
         if len(chunk) == 0:
             continue
         plain = _plain_chunk(chunk)
         present = plain.drop_null() if plain.null_count else plain  # a null's slot may hold bytes
         if pa.types.is_large_binary(plain.type):
-            lengths = _fixed_bytes(_compute.fill_null(_compute.binary_length(plain), _NO_LENGTH))
+            lengths = _fixed_bytes(pc.fill_null(pc.binary_length(plain), _NO_LENGTH))
             values = _joined_bytes(present)
         else:
             lengths = _fixed_bytes(pc.if_else(plain.is_valid(), pa.scalar(8, pa.int64()), _NO_LENGTH))
@@ -286,6 +286,13 @@ def _plain_type(dtype: pa.DataType) -> pa.DataType:
     return pa.large_binary() if kind in {"bytes", "null"} or pa.types.is_decimal(_storage_type(dtype)) else pa.int64()
 
 
+def _compute() -> Any:  # noqa: ANN401 - its functions take more types than its stubs know
+    """Returns pyarrow.compute: loading it takes longer than listing a thousand shards, which a dry run does without."""
+    import pyarrow.compute
+
+    return pyarrow.compute
+
+
 def _nulls(rows: int, dtype: pa.DataType) -> pa.ChunkedArray:
     return _arrow.chunked_array([_arrow.nulls(rows, dtype)])
 
@@ -295,7 +302,7 @@ def _plain_chunk(keys: pa.Array) -> pa.Array:
     if isinstance(keys, pa.DictionaryArray):
         return _plain_chunk(keys.dictionary).take(keys.indices)
     if isinstance(keys, pa.RunEndEncodedArray):
-        return _plain_chunk(pc.call_function("run_end_decode", [keys]))
+        return _plain_chunk(_compute().call_function("run_end_decode", [keys]))
     if isinstance(keys, pa.ExtensionArray):
         return _plain_chunk(keys.storage)
     dtype = keys.type

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sidecar_core.errors import ShardError
 
@@ -128,6 +127,8 @@ def read_footer(storage: Storage, rel_path: str) -> FooterInfo | None:
         ShardError: the file is no complete Parquet file, or its `sidecar.*` keys are damaged.
         StorageError: it could not be read.
     """
+    import pyarrow.parquet as pq  # not needed to check a pipeline, and slow to load
+
     footer = _read_parquet_footer(storage, rel_path)
     try:
         metadata = pq.read_metadata(pa.BufferReader(footer)).metadata

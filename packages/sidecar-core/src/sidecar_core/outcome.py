@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,9 +24,9 @@ class ShardReport:
         status: `done`, or `failed` after the last attempt.
         rows: rows of the main shard.
         invalid: per output, the number of invalid rows by reason.
-        bytes_in: size of the main shard's file.
-        bytes_out: size of all its output files.
-        elapsed_s: wall time of the last attempt.
+        bytes_in: size of the main shard's file in bytes.
+        bytes_out: size of all its output files in bytes.
+        elapsed_s: wall time of the last attempt in seconds.
         attempts: how often it was tried.
         error: the error's message, when it failed.
         error_type: the error's class name, when it failed.
@@ -68,6 +67,8 @@ class InvalidCounter:
 
     def count(self, table: pa.Table) -> int:
         """Adds a batch; returns its rows that are invalid in any judged column."""
+        import pyarrow.compute as pc  # slow to load, and a plan needs none of it; below likewise
+
         found = {path: reasons_at(table, path) for path in dict.fromkeys(self._reason_columns.values())}
         for column, path in self._reason_columns.items():
             self.by_column[column].update(count_reasons(found[path]))
@@ -80,12 +81,16 @@ class InvalidCounter:
 
 def count_reasons(reasons: pa.ChunkedArray) -> Counter[str]:
     """Returns the number of rows by reason; null is no reason."""
+    import pyarrow.compute as pc
+
     values, counts = pc.value_counts(reasons.drop_null()).flatten()
     return Counter(dict(zip(cast("list[str]", values.to_pylist()), cast("list[int]", counts.to_pylist()), strict=True)))
 
 
 def reasons_at(table: pa.Table, path: str) -> pa.ChunkedArray:
     """Returns each row's reason at a dotted path, null for a row with which nothing is wrong."""
+    import pyarrow.compute as pc
+
     column = _column_at(table, path)
     valid = pc.is_in(column, value_set=pa.array(VALID_STATUSES, column.type))
     return pc.if_else(valid, pa.scalar(None, column.type), column)
@@ -95,5 +100,7 @@ def _column_at(table: pa.Table, path: str) -> pa.ChunkedArray:
     """Returns the column, or the child of a struct column, that a dotted path names."""
     if path in table.schema.names:
         return table.column(path)
+    import pyarrow.compute as pc
+
     name, _, child = path.partition(".")
     return pa.chunked_array([pc.struct_field(chunk, child) for chunk in table.column(name).chunks], type=pa.string())

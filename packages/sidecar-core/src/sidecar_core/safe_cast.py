@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sidecar_core.errors import SidecarError
 from sidecar_core.nulls import null_column
@@ -102,6 +101,8 @@ def _first_unfit(values: pa.Array, dtype: pa.DataType) -> int:
 
 def _cast_exactly(values: pa.Array, dtype: pa.DataType) -> pa.Array:
     """Casts leaf by leaf: Arrow's cast of a nested array also looks at values outside a slice and below nulls."""
+    import pyarrow.compute as pc  # slow to load, and most shards need no cast
+
     if values.type == dtype:
         return values
     if isinstance(values, pa.StructArray) and isinstance(dtype, pa.StructType) and dtype.num_fields:
@@ -127,6 +128,8 @@ def _cast_exactly(values: pa.Array, dtype: pa.DataType) -> pa.Array:
 
 
 def _loses(before: pa.Array, after: pa.Array) -> bool:
+    import pyarrow.compute as pc
+
     source, target = before.type, after.type
     if isinstance(before, pa.DictionaryArray):
         before = before.dictionary_decode()

@@ -73,12 +73,13 @@ class StructTypes:
         problems.raise_any()
 
     @classmethod
-    def load(cls, files: Sequence[Path], *, known: StructTypes | None = None) -> StructTypes:
+    def load(cls, files: Sequence[Path], *, known: StructTypes | None = None, shipped: bool = False) -> StructTypes:
         """Reads files of struct types.
 
         Args:
             files: YAML files; their types may refer to each other's.
             known: types to which they may refer as well, and which the result holds too.
+            shipped: the files are part of installed packages.
 
         Raises:
             ConfigError: every problem of every file; for a name that is there twice, both places.
@@ -88,7 +89,7 @@ class StructTypes:
         readable = True
         for file in files:
             try:
-                document = read_yaml(file)
+                document = read_yaml(file, shipped=shipped)
                 spec = validate_model(SchemaSpec, document)
             except ConfigError as error:
                 problems.problems.extend(error.problems)
@@ -117,7 +118,7 @@ class StructTypes:
             with problems.collecting():
                 files.extend(_package_files(point))
         problems.raise_any()
-        return cls.load(sorted(files))
+        return cls.load(sorted(files), shipped=True)
 
     @classmethod
     def from_json(cls, types: Mapping[str, object]) -> StructTypes:

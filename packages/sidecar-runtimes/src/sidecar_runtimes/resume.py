@@ -74,8 +74,10 @@ def stand_of_shards(
     """
     listed = _list_outputs(outputs)
     stand = _standing_by_listing if trust_listing else partial(_standing, plan, outputs, _MadeFrom(plan, main))
+    planned = [_planned(info, listed) for info in shards]
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="sidecar-footer") as readers:
-        return list(readers.map(lambda info: stand(_planned(info, listed)), shards))
+        read = readers.map(stand, [shard for shard in planned if any(shard.present)])
+        return [next(read) if any(shard.present) else _missing(shard) for shard in planned]
 
 
 def look_again(
@@ -120,9 +122,14 @@ def _planned(info: ObjectInfo, listed: Sequence[Mapping[str, ObjectInfo]]) -> Pl
     return PlannedShard(info, tuple(files.get(info.rel_path) for files in listed))
 
 
+def _missing(shard: PlannedShard) -> ShardStanding:
+    """Returns the standing of a shard that no output has; a thread for each would take longer than the rest."""
+    return ShardStanding(shard, ShardState.MISSING)
+
+
 def _standing_by_listing(shard: PlannedShard) -> ShardStanding:
     if not any(shard.present):
-        return ShardStanding(shard, ShardState.MISSING)
+        return _missing(shard)
     if all(file is not None and file.size_bytes for file in shard.present):
         return ShardStanding(shard, ShardState.DONE)
     return ShardStanding(shard, ShardState.PARTIAL, "an output lacks it, or holds an empty file")
@@ -131,7 +138,7 @@ def _standing_by_listing(shard: PlannedShard) -> ShardStanding:
 def _standing(plan: RunPlan, outputs: Sequence[Storage], inputs: _MadeFrom, shard: PlannedShard) -> ShardStanding:
     info = shard.main
     if not any(shard.present):
-        return ShardStanding(shard, ShardState.MISSING)
+        return _missing(shard)
     partial_why = stale_why = ""
     for output, storage, file in zip(plan.outputs, outputs, shard.present, strict=True):
         if file is None:
