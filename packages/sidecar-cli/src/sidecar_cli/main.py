@@ -49,13 +49,14 @@ def build_app(commands: Iterable[Command] = COMMANDS) -> typer.Typer:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the program.
+    """Runs the program `sidecar` in this process: logs go to stderr, and SIGTERM acts as Ctrl-C from then on.
 
     Args:
         arguments: the command line without the program's name; default this process's.
 
     Returns:
-        The exit status.
+        The exit status: 0 done, 1 something failed, 2 bad usage or bad YAML, 3 refused in order to protect data, 130
+        interrupted. What went wrong is said on stderr, nothing is raised.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     prepare_process()

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sidecar_core.output_checks import OutputCheck
     from sidecar_core.overrides import Override, parse_overrides
     from sidecar_core.pipeline import OutputSpec, Pipeline, build_pipeline, load_pipeline
+    from sidecar_core.plan import PlannedShard
     from sidecar_core.problems import Problem
     from sidecar_core.reader import open_aligned
     from sidecar_core.reasons import Reason
@@ -70,6 +71,7 @@ __all__ = [
     "Override",
     "Pipeline",
     "PlanContext",
+    "PlannedShard",
     "PoolCounters",
     "Prefix",
     "Problem",
@@ -144,6 +146,7 @@ __getattr__, __dir__ = lazy_names(
         "output_checks": ["OutputCheck"],
         "overrides": ["Override", "parse_overrides"],
         "pipeline": ["OutputSpec", "Pipeline", "build_pipeline", "load_pipeline"],
+        "plan": ["PlannedShard"],
         "problems": ["Problem"],
         "reader": ["open_aligned"],
         "reasons": ["Reason"],

@@ -108,7 +108,14 @@ class Dataset:
         return self.image_column
 
     def problem(self, loc: Loc, message: str, *, expected: str | None = None, fix: str | None = None) -> Problem:
-        """Returns a problem at a place of the dataset's YAML."""
+        """Returns a problem at a place of the dataset's YAML.
+
+        Args:
+            loc: keys and positions from the root, such as `("schema_extensions", 0, "type")`; `()` for the whole file.
+            message: one sentence of fact.
+            expected: what would have been right, when that is a closed set.
+            fix: what to type, when that is known.
+        """
         return self.document.problem(loc, message, expected=expected, fix=fix)
 
     def to_json(self) -> dict[str, object]:
@@ -144,10 +151,10 @@ def load_dataset(path: str | Path, *, overrides: Sequence[Override] = ()) -> Dat
 
     Args:
         path: the file; relative prefixes in it are relative to its folder.
-        overrides: values that stand in place of those in the file.
+        overrides: values that stand in place of those in the file; see `parse_overrides`.
 
     Raises:
-        ConfigError: with every problem of the file and of the schema files.
+        ConfigError: with every problem of the file and of the schema files, also when the file is not there.
     """
     path = Path(path)
     problems = ProblemCollector()

@@ -53,10 +53,14 @@ class SidecarError(Exception):
 
 
 class ConfigError(SidecarError, ValueError):
-    """A YAML file, or the plan made from it, is wrong; carries every problem found, not the first."""
+    """A YAML file, or the plan made from it, is wrong; carries every problem found, not the first.
+
+    Attributes:
+        problems: what is wrong, each with its place, in the order of files, lines and columns.
+    """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
+        self.problems: tuple[Problem, ...] = tuple(problems)
         Exception.__init__(self, self.problems)
         self.message = "\n".join(str(problem) for problem in self.problems)
         self.expected = None
@@ -110,6 +114,7 @@ class WorkerCallFailed(SidecarError, RuntimeError):  # noqa: N818 - the public n
     """A call in an isolated child process did not return.
 
     Attributes:
+        message: one sentence of fact.
         cause: `crashed`, `timeout`, `out_of_memory`, or `error` when the function itself raised.
         detail: facts for the audit: signal, seconds, measured peak memory, native stderr.
         signal: number of the signal that ended the child, or None.

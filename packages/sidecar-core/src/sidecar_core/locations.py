@@ -36,7 +36,11 @@ def _unless_left_out(text: str, info: SerializationInfo) -> str:
 
 
 Prefix = Annotated[str, AfterValidator(_absolute), PlainSerializer(_unless_left_out, return_type=str)]
-"""A dataset's prefix: absolute, with one slash at its end; a relative one starts from the YAML file's folder."""
+"""A parameter's type for a dataset's prefix: absolute, with one slash at its end; otherwise as `Location`."""
 
 Location = Annotated[str, AfterValidator(_absolute_location), PlainSerializer(_unless_left_out, return_type=str)]
-"""A file or a prefix: absolute, with a slash at its end where one was written."""
+"""A parameter's type for a file or a prefix: absolute, with a slash at its end where one was written.
+
+A relative one starts from the YAML file's folder. What it says is no part of fingerprints: the versions of what was
+read are.
+"""

@@ -55,7 +55,7 @@ class OpContext:
     Attributes:
         dataset: the dataset that the pipeline runs on.
         rel_path: the shard's path below the main prefix.
-        first_row: position in the shard of the batch's first row.
+        first_row: position in the shard of the batch's first row, from 0.
         isolation: child processes for work that may crash, hang or exhaust memory.
         side_inputs: what the op declared, by the name it gave.
         shard_rows: rows of the shard.
@@ -90,12 +90,19 @@ class BaseOp:
 
     Subclasses set `Params` and `version`, and implement `output_fields` (or `output_schema`, when they
     drop or rename) and `apply`.
+
+    Attributes:
+        Params: the parameters that a pipeline may give it.
+        type_name: the name under which pipelines know it; set by `register_op`.
+        version: raised when its values change for the same rows and parameters: existing outputs are stale then.
+        adds_placeholders: its columns are there for any later op to fill, as those of `extract_scaffold`.
+        params: those of this instance.
     """
 
     Params: ClassVar[type[OpParams]] = OpParams
     type_name: ClassVar[str] = ""
     version: ClassVar[int] = 1
-    adds_placeholders: ClassVar[bool] = False  # its columns are there for any later op to fill
+    adds_placeholders: ClassVar[bool] = False
 
     def __init__(self, params: OpParams) -> None:
         self.params = params
@@ -172,7 +179,7 @@ class BaseOp:
         return {}
 
     def declare_side_inputs(self, dataset: Dataset) -> dict[str, SideInputSpec]:
-        """Returns the blobs that it needs in every worker, by a name of its choice."""
+        """Returns the objects that it needs in every worker, by names of its choice: those of `ctx.side_inputs`."""
         del dataset
         return {}
 
@@ -226,6 +233,9 @@ class BaseOp:
 
         Returns:
             A table with the same rows in the same order and the columns that the plan promised.
+
+        Raises:
+            Exception: the attempt at the shard fails with it. One that may pass, as that of a storage, is tried again.
         """
         raise NotImplementedError
 

@@ -113,7 +113,7 @@ class Pipeline:
         return {output.name: output for output in self.outputs}[name]
 
     def problem(self, loc: Loc, message: str, *, expected: str | None = None, fix: str | None = None) -> Problem:
-        """Returns a problem at a place of the pipeline's YAML."""
+        """Returns a problem at a place of the pipeline's YAML; see `Dataset.problem`."""
         return self.document.problem(loc, message, expected=expected, fix=fix)
 
     def to_json(self) -> dict[str, object]:
@@ -153,7 +153,7 @@ def load_pipeline(path: str | Path, *, overrides: Sequence[Override] = ()) -> Pi
 
     Args:
         path: the file; relative prefixes in it are relative to its folder.
-        overrides: values that stand in place of those in the pipeline's and the dataset's file.
+        overrides: values that stand in place of those in the pipeline's and the dataset's file; see `parse_overrides`.
 
     Raises:
         ConfigError: with every problem of all these files, those of the columns included.

@@ -127,10 +127,17 @@ OPS: Registry[type[BaseOp]] = Registry("sidecar.ops", "operation", PACKAGE_OF_OP
 
 
 def register_op(name: str) -> Callable[[OpT], OpT]:
-    """Registers an op class under the name that pipelines use as its `type`.
+    """Returns the decorator that registers an op class under the name that pipelines use as its `type`.
+
+    Packages offer ops through the entry-point group `sidecar.ops`, whose values name the classes
+    (`my_package.ops:CaptionLength`); a pipeline's `plugins` names other modules, which it imports.
+
+    Args:
+        name: a verb phrase, such as `drop_columns`; parts may be separated by dots.
 
     Raises:
-        UsageError: the class is no op, lacks `apply` or `Params`, or another op has that name; names both.
+        UsageError: the name is none, the class is no op or lacks `apply`, its `Params` or `version` are not what they
+            must be, or another op has that name; names both.
     """
 
     def register(cls: OpT) -> OpT:

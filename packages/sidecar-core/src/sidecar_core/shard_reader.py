@@ -156,7 +156,7 @@ class MainShard:
 
 @contextmanager
 def open_parquet(storage: Storage, rel_path: str) -> Generator[pq.ParquetFile]:
-    """Opens a shard for a `with` block, with bounded buffers.
+    """Opens a Parquet file for a `with` block, with bounded buffers; the checksums of its pages are verified.
 
     Raises:
         ShardError: the file is empty, has no Parquet footer, or is damaged.

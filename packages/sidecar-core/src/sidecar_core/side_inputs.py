@@ -49,7 +49,17 @@ class SiblingSpec:
 class SideInputLoader(Protocol):
     """Makes the object that ops find in `ctx.side_inputs`; called once a process, before its first shard."""
 
-    def __call__(self, params: Mapping[str, object], dataset: Dataset, /) -> object: ...
+    def __call__(self, params: Mapping[str, object], dataset: Dataset, /) -> object:
+        """Returns the object, which threads share: nobody may change it.
+
+        Args:
+            params: those of the `SideInputSpec`.
+            dataset: the dataset that the pipeline runs on; its `storage` says how to reach an object store.
+
+        Raises:
+            SidecarError: shown as it is. Whatever is raised ends the run, and no shard is tried.
+        """
+        ...
 
 
 LoaderT = TypeVar("LoaderT", bound=SideInputLoader)
@@ -58,7 +68,9 @@ LOADERS: Registry[SideInputLoader] = Registry("sidecar.side_input_loaders", "sid
 
 
 def register_side_input_loader(name: str) -> Callable[[LoaderT], LoaderT]:
-    """Registers a loader under a name.
+    """Returns the decorator that registers a function as the loader of a name, for `SideInputSpec.loader`.
+
+    Packages offer loaders through the entry-point group `sidecar.side_input_loaders`, whose values name the functions.
 
     Raises:
         UsageError: another loader has that name; names both.

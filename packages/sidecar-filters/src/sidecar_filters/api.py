@@ -33,7 +33,8 @@ def score(
     Args:
         image_bytes: an encoded picture; may be truncated, empty, not a picture at all, or None.
         filters: names of filters; default all of `filter_names()`.
-        timeout_s: seconds that the picture may take.
+        timeout_s: seconds that one attempt at the picture may take. When a filter hangs or crashes, the others are
+            tried once more without it.
         max_pixels: pictures with more pixels than this, by their header, are not decoded.
         pool: isolated children to use; default this process's own.
 
@@ -43,6 +44,7 @@ def score(
 
     Raises:
         UsageError: an unknown filter, or something other than bytes. Never for what the bytes are.
+        IsolationError: the pool is closed, or children cannot be started or cannot import a filter.
     """
     from sidecar_core.errors import UsageError
     from sidecar_core.isolation import shared_pool

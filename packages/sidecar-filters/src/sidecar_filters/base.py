@@ -23,16 +23,21 @@ if TYPE_CHECKING:
     Image: TypeAlias = NDArray[Any]  # uint8 everywhere, which neither OpenCV nor Pillow says
 
 Measures: TypeAlias = "Mapping[str, float | int | bool | str | None]"
+"""What a measuring function returns: a value for each field of the filter's struct; NaN and infinity become null."""
+
 Made = TypeVar("Made")
 
 DEFAULT_MAX_PIXELS = 300_000_000
 
 
 class Need(Flag):
-    """What must be had of a picture before a filter can measure it.
+    """What must be had of a picture before a filter can measure it; they add up with `|`.
 
-    BYTES is the encoded bytes only, whatever they are; HEADER a parsed header, no pixel; ANALYSIS the
-    picture scaled down to at most 512² pixels; FULL_LUMA the luma of every pixel.
+    Attributes:
+        BYTES: the encoded bytes only, whatever they are.
+        HEADER: a parsed header, no pixel.
+        ANALYSIS: the picture scaled down to at most 512² pixels.
+        FULL_LUMA: the luma of every pixel.
     """
 
     BYTES = auto()
@@ -65,7 +70,7 @@ class Filter:
     Attributes:
         name: a noun; the column is `filter_<name>`.
         struct: name of its struct type, such as `filter_luma_v1`.
-        needs: what it looks at.
+        needs: what it looks at: a picture of which that cannot be had is not measured, and says why.
         measure: a top-level function of an importable module; returns a value for each field of the struct,
             None where there is none. It runs in an isolated child, and imports what it needs itself.
         version: raised when values change for the same bytes.
@@ -122,7 +127,7 @@ class Picture:
 
     @property
     def header(self) -> Header:
-        """The parsed header. Raises UnreadableError, as all properties but `data` do."""
+        """The parsed header. Like every property here, it raises UnreadableError when that cannot be had."""
         from sidecar_filters.header import read_header
 
         return self._once("header", lambda: read_header(self.data))
@@ -136,7 +141,7 @@ class Picture:
 
     @property
     def full(self) -> Image:
-        """(H, W, 3) uint8 BGR, every pixel, in stored orientation."""
+        """(H, W, 3) uint8 BGR, every pixel, in stored orientation: three bytes of memory a pixel."""
         from sidecar_filters import decode
 
         return self._once("full", lambda: decode.full_image(self))

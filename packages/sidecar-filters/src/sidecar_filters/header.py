@@ -39,31 +39,34 @@ _ORIENTATION: Final = 0x0112
 
 
 class Header:
-    """What a picture's header says.
+    """What a picture's header says, as `Picture.header` has it.
 
     Attributes:
         format: Pillow's name of the format, or the container's when Pillow does not read it.
         width: columns as stored, before any orientation is applied.
         height: rows as stored.
         mode: Pillow's mode (`RGB`, `CMYK`, `I;16`…), or None when Pillow does not read it.
-        container: the file's structure, or None for a format that only Pillow knows.
+        container: the file's structure, or None for a format that only Pillow knows; what it has may change.
     """
 
     def __init__(
         self, data: bytes, size: tuple[int, int], container: Container | None, image: PillowImage | None
     ) -> None:
-        self.width, self.height = size
+        self.width: int = size[0]
+        self.height: int = size[1]
         self.container = container
         self._data = data
         self._image = image
         self._orientation: int | None = None
         self._orientation_read = False
         self.format: str = (image.format if image is not None else None) or (container.format if container else "")
-        self.mode = image.mode if image is not None else _JPEG_MODES.get(len(self.jpeg.components) if self.jpeg else 0)
+        self.mode: str | None = (
+            image.mode if image is not None else _JPEG_MODES.get(len(self.jpeg.components) if self.jpeg else 0)
+        )
 
     @property
     def jpeg(self) -> JpegFile | None:
-        """More about a JPEG."""
+        """What the markers of a JPEG say, None for other formats; what it has may change."""
         return self.container.jpeg if self.container is not None else None
 
     @property
@@ -85,7 +88,7 @@ class Header:
         return Image.Image.getexif(self._image)
 
     def xmp_packets(self) -> list[bytes]:
-        """Returns the XMP packets of the picture."""
+        """Returns the XMP packets of the picture, UTF-8 XML mostly; empty when there is none."""
         packets = [self.container.xmp] if self.container is not None else []
         if self._image is not None:
             packets += [self._image.info.get(key) for key in ("xmp", "XML:com.adobe.xmp", "Raw profile type xmp")]

@@ -30,7 +30,8 @@ def register_filter(new: Filter) -> Filter:
     in a pipeline's `plugins`, or imported before `score` is called.
 
     Raises:
-        UsageError: another filter has that name, or the filter cannot be sent to a child process.
+        UsageError: another filter has that name, its name or version is none, or its function cannot be sent to a
+            child process.
     """
     if not new.name.isidentifier():
         raise UsageError(f"{new.place}: {new.name!r} is no name for a filter", "a noun such as sharpness")

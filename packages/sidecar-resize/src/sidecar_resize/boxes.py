@@ -41,8 +41,9 @@ class LabelledBox:
 def find_boxes(description: object, *, bbox_keys: Collection[str] = DEFAULT_BBOX_KEYS) -> list[LabelledBox]:
     """Returns the good boxes of a description in their order; bad ones are left out, and nothing is raised.
 
-    A box's label is that of the object it stands in: the first of `LABEL_KEYS` with a text that is not blank,
-    else its first such text. An object without any takes that of the object it is a member of.
+    A box's label is that of the object it stands in: its first text that is not blank, those under `label`, `name`,
+    `text`, `title`, `object`, `category`, `class`, `description`, `caption` and `type` before others, in this order.
+    An object without any takes that of the object it is a member of.
 
     Args:
         description: JSON text, or its value: dicts, lists, numbers, as an Arrow struct gives them too.

@@ -38,7 +38,9 @@ class _Job:
 def resize_row(image: bytes | None, spec: ResizeSpec) -> list[Resized]:
     """Resizes one picture to every target, from one read and (at equal reduction) one decode.
 
-    A target's bytes and audit do not depend on which other targets are asked for.
+    A target's bytes and audit do not depend on which other targets are asked for. Nothing is raised on bad bytes, but
+    a decoder may still crash, hang or fill memory: of pictures that you do not know, call it in an isolated child
+    (`sidecar_core.IsolationPool.map_rows`).
 
     Args:
         image: the encoded picture, whole or broken, in any format; None for a null.

@@ -48,7 +48,14 @@ class ResizedProblem:
 
 @dataclass(frozen=True)
 class InvalidExample:
-    """One invalid row: where it is, its key as text, and the detail beside its reason."""
+    """One invalid row.
+
+    Attributes:
+        rel_path: the shard.
+        row: position in the shard.
+        key: the row's key as text.
+        detail: the detail beside its reason.
+    """
 
     rel_path: str
     row: int

@@ -11,6 +11,7 @@ from sidecar_core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from sidecar_runtimes.base import Runtime
+    from sidecar_runtimes.lease import LeaseOptions
     from sidecar_runtimes.local import LocalRuntime
     from sidecar_runtimes.prefixes import OutputPrefix, resolve_output_prefix
     from sidecar_runtimes.progress import RunObserver, SilentObserver
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ClusterError",
     "ColumnStats",
+    "LeaseOptions",
     "LocalRuntime",
     "OutputPrefix",
     "OutputStatus",
@@ -60,6 +62,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "base": ["Runtime"],
+        "lease": ["LeaseOptions"],
         "local": ["LocalRuntime"],
         "prefixes": ["OutputPrefix", "resolve_output_prefix"],
         "progress": ["RunObserver", "SilentObserver"],

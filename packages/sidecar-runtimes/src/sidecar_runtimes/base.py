@@ -19,6 +19,9 @@ class Runtime(ABC):
     """Processes the shards of a plan.
 
     A shard that fails is tried again when that may help, then reported as failed; the others go on.
+
+    Attributes:
+        name: what `--runtime` and manifests call it.
     """
 
     name: ClassVar[str]

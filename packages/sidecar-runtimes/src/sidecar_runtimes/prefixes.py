@@ -46,6 +46,9 @@ def resolve_output_prefix(configured: str, override: str | None, *, now: datetim
 
     Returns:
         The override, or the new sibling `<sidecar_prefix>_run_YYYYMMDD_HHMMSS/` (UTC).
+
+    Raises:
+        UsageError: the override is no prefix.
     """
     if override is not None:
         return OutputPrefix(normalise_prefix(override), configured, "flag")

@@ -92,6 +92,7 @@ class RayActorRuntime(Runtime):
         """Yields one report a shard; see `Runtime.run`.
 
         Raises:
+            UsageError: Ray is not installed.
             ClusterError: no node can hold an actor, or actors end again and again while they start.
             OpError: a side input does not load.
         """

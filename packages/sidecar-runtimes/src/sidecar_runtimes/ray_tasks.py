@@ -91,6 +91,7 @@ class RayTaskRuntime(Runtime):
 
         Raises:
             SideInputsError: an op declares side inputs.
+            UsageError: Ray is not installed.
             ClusterError: no node can hold a task.
         """
         refuse_side_inputs(plan.pipeline)

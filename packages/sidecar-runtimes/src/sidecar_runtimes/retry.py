@@ -50,7 +50,8 @@ class RetryOptions:
     """What is retried, and how; names as on the command line.
 
     Attributes:
-        reasons: compute the rows with one of these again; see `parse_reasons`.
+        reasons: compute the rows with one of these again: values of `sidecar_core.Reason`, or `partial` for those
+            where only some filters have no values.
         output_prefix: where the single output is; default its prefix in the YAML.
         outputs: where named outputs are.
         input_subprefix: only shards below it.

@@ -27,8 +27,9 @@ class RunOptions:
         redo_stale: with skip_existing, make stale shards again.
         keep_stale: with skip_existing, leave stale shards as they are.
         overwrite: replace every shard that is there.
-        limit: process at most this many shards.
-        runtime: `auto`, `local`, `ray` or `actor`; see `choose_runtime`.
+        limit: process at most this many shards; default all.
+        runtime: `local`, `ray`, `actor`, or `auto`: local unless a cluster is named; on one, actor with side inputs or
+            more than two filters, else ray.
         ray_address: of a cluster; default what RAY_ADDRESS says, else one on this machine alone.
         workers: isolated child processes of each worker; default the machine's cores, on Ray those reserved.
         task_cpus: cores that a Ray task reserves; default 1.
@@ -39,8 +40,8 @@ class RunOptions:
         actor_memory_gb: memory in GiB that a Ray actor reserves; default none.
         per_actor_inflight: shards that a Ray actor has at a time; default 2.
         retries: further attempts for a shard whose error may pass.
-        max_invalid_fraction: stop once more than this share of at least 1,000 rows is invalid.
-        max_failed_shards: stop once more than this many shards were given up.
+        max_invalid_fraction: stop once more than this share, 0-1, of at least 1,000 rows is invalid; default never.
+        max_failed_shards: stop once more than this many shards were given up; default never.
         lease_stale_s: seconds without a heartbeat after which a lease may be taken over; default 120.
         steal_lease: take the lease of a writer that may be alive.
         wait_lease: seconds to wait for a lease that is held.

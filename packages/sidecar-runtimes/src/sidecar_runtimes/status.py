@@ -65,9 +65,10 @@ class OutputStatus:
     Attributes:
         prefix: the output.
         shards: shards that are listed there now, whoever made them.
-        bytes: their size.
+        bytes: their size in bytes.
         complete: whether a run left the marker that every shard of the main dataset is there.
-        lease: the lease, or None; see `lease_is_stale`.
+        lease: the lease as `lease.json` says, or None; `lease.holder()` says in words who writes. See
+            `lease_is_stale`.
         lease_is_stale: whether its holder no longer counts.
         runs: the last runs, latest first.
         runs_in_all: how many runs left a manifest.

@@ -31,6 +31,13 @@ class OpConformance:
     """Rows, order and key are kept, whatever the shard and however it is cut into batches.
 
     A subclass says which op, and maybe on what; every test then runs a whole pipeline of that op.
+
+        class TestDropColumns(OpConformance):
+            def operation(self):
+                return {"type": "drop_columns", "columns": ["caption"]}
+
+    Attributes:
+        batch_rows: sizes of batches whose results must be alike, in rows.
     """
 
     batch_rows: tuple[int, ...] = (1, 3, 7)

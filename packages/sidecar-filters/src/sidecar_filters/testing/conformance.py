@@ -36,6 +36,13 @@ class FilterConformance:
     """Values of the declared types, null with a reason for what cannot be measured, and no neighbour matters.
 
     A subclass names the filter; pictures are drawn, and measured in isolated children.
+
+        class TestSharpness(FilterConformance):
+            filter_name = "sharpness"
+
+    Attributes:
+        filter_name: the filter, registered or of an installed package.
+        timeout_s: seconds that a picture may take.
     """
 
     filter_name: ClassVar[str]
