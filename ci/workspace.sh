@@ -7,16 +7,17 @@
 #   requirements                what the images install is exported from the pins
 #   configs                     the shipped configs are valid, their JSON Schemas are current
 #   reference                   docs/reference/ says what the code says
+#   api                         docs/api/ and tests/public_api.txt say what the packages offer to Python
 #   tests                       tests/: the workspace's own and the end-to-end tests
 set -euo pipefail
 
-usage() { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 steps= verbose=0
 for argument in "$@"; do
     case $argument in
         -v) verbose=1 ;;
-        format | lint | types | imports | pins | requirements | configs | reference | tests) steps="$steps $argument" ;;
+        format | lint | types | imports | pins | requirements | configs | reference | api | tests) steps="$steps $argument" ;;
         *) usage ;;
     esac
 done
@@ -29,6 +30,7 @@ check_imports() { uv run --quiet lint-imports; }
 check_pins() { ci/pins.sh --check; }
 check_requirements() { ci/requirements.sh --check; }
 check_reference() { uv run --quiet python ci/reference.py --check; }
+check_api() { uv run --quiet python ci/public_api.py --check; }
 check_tests() { uv run --quiet pytest -q tests; }
 
 check_configs() {
@@ -40,7 +42,7 @@ check_configs() {
     done
 }
 
-for step in ${steps:-format lint types imports pins requirements configs reference tests}; do
+for step in ${steps:-format lint types imports pins requirements configs reference api tests}; do
     step "workspace: $step" "check_$step"
 done
 finish workspace

@@ -235,7 +235,9 @@ class BaseOp:
             A table with the same rows in the same order and the columns that the plan promised.
 
         Raises:
-            Exception: the attempt at the shard fails with it. One that may pass, as that of a storage, is tried again.
+            OSError: the shard is tried again, as when storage failed; not after FileNotFoundError.
+            SidecarError: the shard fails, with this message.
+            Exception: the shard fails; the message names the op and the batch's rows.
         """
         raise NotImplementedError
 
