@@ -35,12 +35,9 @@ DRIVER = """
 import sys
 from sidecar_core.pipeline import load_pipeline
 from sidecar_runtimes.local import LocalRuntime
-from sidecar_runtimes.progress import SilentObserver
-from sidecar_runtimes.ray_actors import RayActorRuntime
-from sidecar_runtimes.ray_tasks import RayTaskRuntime
 from sidecar_runtimes.run import RunOptions, execute_run, prepare_run
-options = RunOptions(output_prefix=sys.argv[2], workers=1, skip_existing=True, lease_stale_s=float(sys.argv[3]))
-execute_run(prepare_run(load_pipeline(sys.argv[1]), options))
+options = RunOptions(output_prefix=sys.argv[2], skip_existing=True, lease_stale_s=float(sys.argv[3]))
+execute_run(prepare_run(load_pipeline(sys.argv[1]), options), runtime=LocalRuntime(workers=1, shards_at_once=1))
 """
 
 
