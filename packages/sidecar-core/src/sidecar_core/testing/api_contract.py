@@ -67,7 +67,7 @@ class ApiContract:
         silent: list[str] = []
         for place, each in self._all_names():
             fields = [member.name for member in each.members if member.kind == "field" and not member.doc]
-            silent += [f"{place}.{name}" for name in fields if name not in (each.doc or "")]
+            silent += [f"{place}.{name}" for name in fields if f"`{name}`" not in (each.doc or "")]
         assert not silent, f"fields that no docstring tells of: {', '.join(silent)}"
 
     def _modules(self) -> list[PublicModule]:
