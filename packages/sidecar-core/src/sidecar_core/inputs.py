@@ -28,7 +28,7 @@ def find_file(location: str, options: ConnectionOptions | None = None) -> tuple[
 
     Args:
         location: a prefix, or the path or URI of one Parquet file; relative to the working directory.
-        options: how to reach an object store.
+        options: how to reach an object store, as `StorageOptions` says it.
 
     Raises:
         StorageError: the store failed.

@@ -248,7 +248,9 @@ def test_a_change_fails_with_a_diff_and_the_command(contract):
         (('"""As many as there may be."""', ""), "test_every_name_has_a_docstring", r"no docstring: \w+.LIMIT"),
         (("            last: ", "            latest: "), "test_docstrings_name_what_is_there", r"Box.of: Args: latest"),
         (("        names: by", "        titles: by"), "test_docstrings_name_what_is_there", "Attributes: titles"),
-        (("        names: by", "        side: by"), "test_every_field_is_told", r"tells of: \w+.Box.names"),
+        (("        names: by", "        side: by"), "test_every_field_and_value_is_told", r"tells of: \w+.Box.names"),
+        (("        RED: like", "        red: like"), "test_every_field_and_value_is_told", r"Color.RED"),
+        (("        ValueError: never", "        never"), "test_docstrings_name_what_is_there", r"make: Raises: never"),
         (("def make(", "def other("), "test_it_is_what_was_agreed_to", "make"),
     ],
 )
@@ -284,12 +286,12 @@ def test_docstrings_are_taken_apart():
                 Something
                 else.
             Raises:
-                ValueError: it is none.
+                pa.ArrowInvalid: it is none.
             Source: a paper.""")
     )
-    assert found.text == "Does it.\n\n    code(a)\n\n\nSource: a paper."
+    assert found.text == "Does it.\n\n    code(a)\n\nSource: a paper."
     assert found.items == {
         "Args": {"a": "the first: with a colon, and a second line.", "*rest": "others."},
-        "Raises": {"ValueError": "it is none."},
+        "Raises": {"pa.ArrowInvalid": "it is none."},
     }
     assert found.sections == {"Returns": "Something\nelse."}

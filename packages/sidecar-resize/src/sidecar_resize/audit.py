@@ -11,13 +11,13 @@ class Audit:
 
     Attributes:
         valid: the picture was made.
-        reason: why not: one of the closed list; None when valid.
+        reason: why not: a value of `sidecar_core.Reason`; None when valid.
         detail: the fact behind the reason, or what was tolerated.
         source_width: width in pixels as displayed, after the orientation.
         source_height: height in pixels as displayed, after the orientation.
         source_format: format of the bytes, whatever the file was called.
         source_mode: the decoder's name of the stored pixels' layout, such as RGB, CMYK or I;16.
-        source_bytes: length of the encoded source.
+        source_bytes: length of the encoded source in bytes.
         orientation: the orientation tag, 1-8; None when there is none or it is out of range.
         frames: frames, pages or pictures in the source; the first was used.
         resized_width: width in pixels after scaling, before the crop.
@@ -29,7 +29,7 @@ class Audit:
         crop_loss: share of the scaled picture that was, or would have been, cut away, 0-1.
         upscaled: the picture was made larger.
         color_note: what was done to bring the colours to 8-bit sRGB; None when nothing was.
-        output_bytes: length of the encoded result.
+        output_bytes: length of the encoded result in bytes.
     """
 
     valid: bool = False

@@ -39,7 +39,7 @@ class LocalRuntime(Runtime):
     Args:
         workers: isolated child processes that compute rows; default the machine's cores.
         retries: further attempts for a shard whose error may pass.
-        work: what is done with each shard.
+        work: what is done with each shard; by default its outputs are made.
         shards_at_once: shards under way at a time; the second is read and written while the first is computed.
     """
 
@@ -53,7 +53,7 @@ class LocalRuntime(Runtime):
         work: ShardWork = run_shard,
         shards_at_once: int = _SHARDS_AT_ONCE,
     ) -> None:
-        self.workers = workers or available_cores()
+        self.workers: int = workers or available_cores()
         self.retries = retries
         self._work = work
         self._shards_at_once = shards_at_once

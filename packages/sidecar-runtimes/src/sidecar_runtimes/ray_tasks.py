@@ -35,11 +35,11 @@ _MIN_WINDOW = 16
 
 
 class SideInputsError(UsageError, NotImplementedError):
-    """The runtime cannot give ops what they need in every worker."""
+    """The runtime cannot give ops the side inputs that they declare; names the op, and a runtime that can."""
 
 
 class RayTaskRuntime(Runtime):
-    """Schedules shards on Ray as tasks; what happens to a shard is `run_shard`, the same for every runtime.
+    """Schedules shards on Ray as tasks; what happens to a shard is the same for every runtime.
 
     Args:
         address: of a cluster; None starts one on this machine.

@@ -28,10 +28,12 @@ _PARALLEL_READS = 32
 class ShardState(StrEnum):
     """What is there of a shard before the run.
 
-    done: every output holds it, made by this pipeline from this version of the main shard, its siblings and sources.
-    stale: an output holds it, made by another pipeline or from another version of one of these.
-    partial: some outputs lack it, or a file is unreadable.
-    missing: no output holds it.
+    Attributes:
+        DONE: every output holds it, made by this pipeline from this version of the main shard, its siblings and
+            sources.
+        STALE: an output holds it, made by another pipeline or from another version of one of these.
+        PARTIAL: some outputs lack it, or a file is unreadable.
+        MISSING: no output holds it.
     """
 
     DONE = "done"

@@ -43,7 +43,7 @@ class PreparedRun:
     """All that is known before the first shard is read; what a dry run shows.
 
     Attributes:
-        plan: the plan.
+        plan: the pipeline with the types and versions of what is there; what it has may change.
         prefixes: the effective prefix of each output and who chose it.
         standings: every main shard and what is there of it.
         options: how to run.
@@ -68,7 +68,7 @@ class PreparedRun:
 
     @property
     def states(self) -> dict[str, int]:
-        """The number of shards in each state."""
+        """The number of shards in each `ShardState`."""
         return count_states(self.standings)
 
     @property
@@ -78,17 +78,22 @@ class PreparedRun:
 
     @property
     def bytes_to_read(self) -> int:
-        """Total size of the main shards to process; an upper bound of what is read."""
+        """Total size in bytes of the main shards to process; an upper bound of what is read."""
         return sum(shard.main.size_bytes for shard in self.to_do)
 
 
 def prepare_run(pipeline: Pipeline, options: RunOptions) -> PreparedRun:
-    """Plans a run and looks at what is there; reads footers only.
+    """Plans a run and looks at what is there; lists the main dataset and the outputs, and reads footers only.
+
+    Args:
+        pipeline: what is run.
+        options: how. Whether they allow for what is there is seen by `execute_run`.
 
     Raises:
         UsageError: options that contradict each other, no shards, no readable shard.
         ConfigError: the main dataset's columns do not fit the pipeline.
         RefusedError: an output prefix overlaps another dataset, or an op says that the run must not start.
+        StorageError: a store could not be listed or read.
     """
     check_options(options)
     prefixes = resolve_outputs(pipeline, options.output_prefix, options.outputs)

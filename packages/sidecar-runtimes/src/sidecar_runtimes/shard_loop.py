@@ -42,7 +42,7 @@ class RunReport:
         invalid: per output, invalid rows by reason.
         failed: reports of the shards that were given up.
         stopped: why the run ended early, or is not recorded whole; None when neither holds.
-        elapsed_s: wall time.
+        elapsed_s: wall time in seconds.
     """
 
     run_id: str

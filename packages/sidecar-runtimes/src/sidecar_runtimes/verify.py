@@ -137,6 +137,9 @@ def verify_dataset(
 ) -> VerifyReport:
     """Verifies an output against its main dataset and leaves a receipt in its run folder, unless a run is writing.
 
+    Of each checked shard both key columns are read and held against each other and the footer's digest, and all
+    columns of the output are read, except binary ones whose nulls the footer counts.
+
     Args:
         main: the main dataset.
         output: the dataset to verify.
@@ -150,6 +153,7 @@ def verify_dataset(
 
     Raises:
         UsageError: the main dataset has no shards.
+        StorageError: a dataset could not be listed; a shard that cannot be read is a problem in the report.
     """
     listings = compare_listings(main, output, subprefix=subprefix)
     chosen = choose_shards(listings.shared, sample, seed=seed)

@@ -33,7 +33,7 @@ class IsolationPool:
     """
 
     def __init__(self, options: IsolationOptions | None = None) -> None:
-        self.options = options or IsolationOptions()
+        self.options: IsolationOptions = options or IsolationOptions()
         self._desk = Desk(self.options, PoolCounters())
         self._close = weakref.finalize(self, self._desk.close)
 

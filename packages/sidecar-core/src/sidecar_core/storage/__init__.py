@@ -35,8 +35,9 @@ def open_storage(prefix: str, options: ConnectionOptions | None = None) -> Stora
     """Returns the storage of a prefix, without touching it.
 
     Args:
-        prefix: as `normalise_prefix` takes it.
-        options: how to reach an object store; see `sidecar_core.dataset.StorageOptions`.
+        prefix: a local path, `file://…`, `s3://bucket/…` or `gs://bucket/…`; a relative path starts from the working
+            directory, and `~` stands for the home folder.
+        options: how to reach an object store, as `StorageOptions` says it.
 
     Raises:
         UsageError: the prefix is not one.

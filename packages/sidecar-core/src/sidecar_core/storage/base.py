@@ -40,7 +40,7 @@ class ObjectInfo:
 
     Attributes:
         rel_path: path below the storage's prefix.
-        size_bytes: its size.
+        size_bytes: its size in bytes.
         etag: what the object store calls this version, without quotes; None for local files.
         mtime_ns: time of the last change in ns since 1970, None where it is not known; whole seconds on S3.
     """
@@ -88,9 +88,9 @@ class Storage(ABC):
         """
 
     def list_shards(self, subprefix: str = "", *, missing_ok: bool = False) -> list[ObjectInfo]:
-        """Lists the shards of the dataset below this prefix, sorted by path; see `is_shard_path`.
+        """Lists the shards of the dataset below this prefix, sorted by path.
 
-        Empty and damaged files are listed too: whoever opens them reports them by name.
+        Shards end with `.parquet`, and no segment of their paths begins with `_` or `.`. Empty and damaged files are listed too: whoever opens them reports them by name.
 
         Raises:
             StorageNotFoundError: the prefix does not exist, unless `missing_ok`.

@@ -60,14 +60,15 @@ class ApiContract:
             wrong += [f"{place}: Args: {name}" for name in told.get("Args", {}) if name.lstrip("*") not in known]
             members = {member.name for member in each.members}
             wrong += [f"{place}: Attributes: {name}" for name in told.get("Attributes", {}) if name not in members]
+            wrong += [f"{place}: Raises: {told['Raises']['']}"] if "" in told.get("Raises", {}) else []
         assert not wrong, f"documented, but not there: {', '.join(wrong)}"
 
-    def test_every_field_is_told(self) -> None:
+    def test_every_field_and_value_is_told(self) -> None:
         """A type says neither unit nor range nor what None means; the text of another field may."""
         silent: list[str] = []
         for place, each in self._all_names():
-            fields = [member.name for member in each.members if member.kind == "field" and not member.doc]
-            silent += [f"{place}.{name}" for name in fields if f"`{name}`" not in (each.doc or "")]
+            fields = [member.name for member in each.members if member.kind in {"field", "value"} and not member.doc]
+            silent += [f"{place}.{name}" for name in fields if f"`{name}`" not in (each.doc or "") and name != "model_config"]
         assert not silent, f"fields that no docstring tells of: {', '.join(silent)}"
 
     def _modules(self) -> list[PublicModule]:

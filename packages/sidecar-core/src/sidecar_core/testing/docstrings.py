@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 _SECTION = re.compile(r"(Args|Attributes|Example|Examples|Raises|Returns|Yields):$")
-_ITEM = re.compile(r"(\*{0,2}\w+): ?(.*)$")
+_ITEM = re.compile(r"(\*{0,2}\w[\w.]*): ?(.*)$")
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,8 @@ class Docstring:
     Attributes:
         text: all before the first section.
         sections: what stands below `Returns:` and the like, by that word.
-        items: what stands below `Args:`, `Attributes:` and `Raises:`, by that word: texts by name.
+        items: what stands below `Args:`, `Attributes:` and `Raises:`, by that word: texts by name; what is no item,
+            by an empty name.
     """
 
     text: str
@@ -46,7 +47,7 @@ class Docstring:
 
 def _without_indent(lines: list[str]) -> str:
     indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
-    return "\n".join(line[indent:].rstrip() for line in lines).strip("\n")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(line[indent:].rstrip() for line in lines)).strip("\n")
 
 
 def _items(text: str) -> dict[str, str]:
@@ -58,6 +59,6 @@ def _items(text: str) -> dict[str, str]:
         if item is not None:
             name = item.group(1)
             found[name] = item.group(2).strip()
-        elif name and line.strip():
-            found[name] += f" {line.strip()}"
+        elif line.strip():
+            found[name] = f"{found.get(name, '')} {line.strip()}".lstrip()
     return found
