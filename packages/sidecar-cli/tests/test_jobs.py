@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 from importlib.resources import files
 
 import pytest
@@ -123,6 +125,91 @@ def test_a_plan_writes_its_job(sidecar_here, team, checked, kind):
     assert refused.returncode == 3
     assert "exists" in refused.stderr
     assert (team.root / "job.yaml").read_text() == text
+
+
+@pytest.fixture
+def written(sidecar_here, team, checked):
+    """Returns a function that plans and writes a job; it returns the manifest, which is right, and its command."""
+
+    def write(kind, *arguments, pipeline="scaffold"):
+        name = f"configs/pipelines/{pipeline}.yaml"
+        wanted = ("--target-rows-per-hour", "10000000", "--write", kind, "job.yaml")
+        done = sidecar_here("plan", name, *wanted, *GIVEN, *arguments)
+        assert done.returncode == 0, done.stderr
+        text = (team.root / "job.yaml").read_text()
+        checked(text, pipelines={f"{pipeline}.yaml"})
+        job = yaml.safe_load(text)
+        return job, job.get("spec", job)["entrypoint"]
+
+    return write
+
+
+def test_a_job_is_for_the_nodes_that_are_to_be_had(written):
+    job, command = written("utp", "--nodes", "10")
+    assert job["compute_config"]["worker_nodes"][0]["max_nodes"] == 10
+    assert "--max-inflight 440 " in command
+
+
+def test_a_pod_holds_fewer_workers_than_its_node(written):
+    job, command = written("kuberay", "--nodes", "10")
+    assert job["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["replicas"] == 10
+    assert f"--max-inflight {10 * int(364 * 0.69 / 6)} " in command
+
+
+def test_a_job_takes_over_what_was_set(written):
+    _, command = written(
+        "utp", "--set", "operations[0].type=extract_scaffold", "--set", "dataset.main_prefix=s3://example-bucket/m'n/"
+    )
+    words = shlex.split(command)
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--set"] == [
+        "dataset.main_prefix=s3://example-bucket/m'n/",
+        "operations[0].type=extract_scaffold",
+    ]
+
+
+def test_a_job_does_not_take_over_a_folder_of_this_machine(written, team):
+    _, command = written("utp", "--set", f"dataset.main_prefix={team.main}")
+    assert "--set dataset.main_prefix=<MAIN_PREFIX> --output-prefix" in command
+
+
+@pytest.mark.parametrize(
+    ("outputs", "words"),
+    [
+        (("512", "1024"), "--output 512=<OUTPUT_512> --output 1024=<OUTPUT_1024> --runtime ray"),
+        (("a", "b"), "--output a=<OUTPUT_PREFIX>a/ --output b=<OUTPUT_PREFIX>b/ --runtime ray"),
+        (("512",), "--output-prefix <OUTPUT_PREFIX> --runtime ray"),
+    ],
+    ids=["resized", "others", "one"],
+)
+def test_each_output_has_its_prefix(written, team, outputs, words):
+    lines = "".join(f'  - {{name: "{name}", prefix: ../../{name}/, columns: {{score: score}}}}\n' for name in outputs)
+    pipeline = team.pipeline.read_text() + f"outputs:\n{lines}"
+    (team.pipeline.parent / "several.yaml").write_text(pipeline)
+    assert words in written("kuberay", pipeline="several")[1]
+
+
+def test_a_target_that_cannot_be_written_is_said_before_anything_is_measured(sidecar_here, team):
+    shutil.rmtree(team.main)  # a smoke run would say that
+    smoke = ("plan", team.pipeline, "--target-rows-per-hour", "1", "--smoke", "2", "--write")
+    (team.root / "there.yaml").touch()
+    for target, status, said in (
+        (("kuberay", "there.yaml"), 3, "'there.yaml' exists"),
+        (("kuberay", "nowhere/job.yaml"), 1, "'nowhere/job.yaml' cannot be written: 'nowhere' is no folder"),
+        (("nomad", "job.yaml"), 2, "no such kind of job"),
+    ):
+        refused = sidecar_here(*smoke, *target)
+        assert refused.returncode == status, refused.stderr
+        assert said in refused.stderr
+
+
+def test_no_worker_fits_into_a_pod_that_fits_on_its_node(sidecar_here, team):
+    small = ("--instance-type", "m5.large", "--actor-cpus", "2", *GIVEN[:-1], "1")
+    wanted = ("plan", team.pipeline, "--target-rows-per-hour", "1", *small)
+    assert sidecar_here(*wanted).returncode == 0
+    refused = sidecar_here(*wanted, "--write", "kuberay", "job.yaml")
+    assert refused.returncode == 2
+    assert "2 CPUs and 1 GiB does not fit on a pod on m5.large: 1 CPU, and" in refused.stderr
+    assert not (team.root / "job.yaml").exists()
 
 
 def test_no_such_kind_of_job(sidecar_here, team):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
+import pyarrow.parquet as pq
 import pytest
+from sidecar_core.isolation.options import available_cores
 
 GIVEN = ("--observed-rate", "0.12", "--observed-actors", "32", "--rows-per-shard", "512")
 
@@ -58,6 +60,29 @@ def test_a_smoke_run_gives_rate_and_memory(plan, team):
     assert found["runtime"]["name"] == "ray"
 
 
+def test_a_smoke_run_takes_no_more_cores_than_there_are(plan):
+    found = json.loads(plan("--smoke", "2", "--actor-cpus", "90", "--json").stdout)
+    assert found["smoke"]["cores"] == min(90, available_cores())
+    per_core = found["smoke"]["rows_per_s_per_core"]
+    assert found["observed"]["shards_per_s"] == pytest.approx(per_core * 90 / found["rows_per_shard"], rel=0.02)
+    assert found["worker"]["memory_gib"] * 2**30 >= 90 * found["smoke"]["worker_peak_bytes"]
+
+
+def test_values_of_the_yaml_are_set_for_the_plan(plan, team):
+    (team.root / "one").mkdir()
+    (team.main / "deep/part-1.parquet").rename(team.root / "one/part-0.parquet")
+    done = plan("--set", f"dataset.main_prefix={team.root}/one", "--smoke", "2")
+    assert "1 shard, 5 rows, 0 invalid" in done.stdout, done.stderr
+
+
+def test_shards_without_rows_measure_nothing(plan, team):
+    for path in team.main.rglob("*.parquet"):
+        pq.write_table(pq.read_table(path).slice(0, 0), path)
+    refused = plan("--smoke", "2")
+    assert refused.returncode == 2, refused.stderr
+    assert "no row to measure in 2 shards of" in refused.stderr
+
+
 def test_other_instance_types_come_from_a_file(plan, team):
     (team.root / "types.yaml").write_text("instance_types: {big: {cpus: 200, memory_gib: 1000, usd_per_hour: 1}}\n")
     arguments = (*GIVEN, "--actor-memory-gb", "1", "--instance-type", "big", "--json")
@@ -79,7 +104,14 @@ def test_other_instance_types_come_from_a_file(plan, team):
         ((*GIVEN, "--actor-memory-gb", "-1"), "--actor-memory-gb -1"),
         (("--observed-rate", "nan", *GIVEN[2:], "--actor-memory-gb", "1"), "--observed-rate nan"),
         ((*GIVEN, "--actor-memory-gb", "1000"), "does not fit on m5.24xlarge"),
-        ((*GIVEN, "--actor-memory-gb", "1", "--memory-fraction", "0"), "memory fraction 0"),
+        ((*GIVEN, "--actor-memory-gb", "1", "--memory-fraction", "0"), "--memory-fraction 0.0: must be above 0"),
+        ((*GIVEN, "--actor-memory-gb", "1e-320"), "--actor-memory-gb 1e-320: must be at least 0.01"),
+        ((*GIVEN, "--actor-memory-gb", "1", "--nodes", "0"), "--nodes 0: must be at least 1"),
+        ((*GIVEN, "--actor-memory-gb", "1", "--usd-per-hour", "1e308"), "--usd-per-hour 1e+308: must be"),
+        (("--observed-rate", "1e-320", *GIVEN[2:], "--actor-memory-gb", "1"), "--observed-rate 1e-320: must be"),
+        ((*GIVEN[:2], "--observed-actors", "1" + "0" * 400, "--actor-memory-gb", "1"), "--observed-actors 1"),
+        ((*GIVEN, "--actor-memory-gb", "1", "--target-rows-per-hour", "1" + "0" * 400), "--target-rows-per-hour"),
+        (("--smoke", "0"), "--smoke 0: must be at least 1"),
     ],
     ids=str,
 )

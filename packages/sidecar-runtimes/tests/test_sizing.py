@@ -89,3 +89,22 @@ def test_a_yaml_file_adds_instance_types(tmp_path):
     file.write_text("instance_types:\n  big.node: {cpu: 192, memory_gib: -1}\n")
     with pytest.raises(ConfigError, match=r"unknown key 'cpu'; did you mean 'cpus'(.|\n)*memory_gib"):
         load_instance_types(file)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "{cpus: .inf, memory_gib: 8}",
+        "{cpus: 8, memory_gib: .inf}",
+        "{cpus: 8, memory_gib: .nan}",
+        "{cpus: 8, memory_gib: 8, usd_per_hour: .inf}",
+        "{cpus: 0, memory_gib: 8}",
+        "{cpus: 8.5, memory_gib: 8}",
+        "null",
+    ],
+)
+def test_kinds_of_nodes_that_there_cannot_be(tmp_path, entry):
+    file = tmp_path / "types.yaml"
+    file.write_text(f"instance_types: {{our.node: {entry}}}\n")
+    with pytest.raises(ConfigError, match=r"types.yaml:1:\d+: instance_types\['our.node'\]"):
+        load_instance_types(file)

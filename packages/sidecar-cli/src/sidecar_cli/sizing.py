@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from sidecar_core.errors import UsageError
+from sidecar_core.isolation.options import available_cores
+from sidecar_core.problems import counted
 from sidecar_core.shard_reader import open_parquet
 from sidecar_core.storage import open_storage
 from sidecar_runtimes.choose import choose_shape
@@ -66,7 +68,7 @@ class ClusterPlan:
     Attributes:
         request: what was asked.
         shape: `actor` or `ray`, and why.
-        resizes: whether the pipeline makes resized pictures.
+        outputs: names of the pipeline's outputs.
         rows_per_shard: rows of a shard.
         observed: the rate that everything follows from.
         smoke: the measurement it came from, if any.
@@ -80,7 +82,7 @@ class ClusterPlan:
 
     request: PlanRequest
     shape: tuple[str, str]
-    resizes: bool
+    outputs: tuple[str, ...]
     rows_per_shard: int
     observed: ObservedRate
     smoke: SmokeReport | None
@@ -105,14 +107,15 @@ def make_plan(pipeline: Pipeline, request: PlanRequest) -> ClusterPlan:
     Raises:
         UsageError: neither or both of the two sources of a rate, or numbers that make no sense.
     """
-    _check(request)
+    _check_rate(request)
     instance = _instance(request)
-    measured = run_smoke(pipeline, shards=request.smoke, workers=request.actor_cpus) if request.smoke else None
+    here = min(request.actor_cpus, available_cores())  # a child process that has no core measures nothing
+    measured = run_smoke(pipeline, shards=request.smoke, workers=here) if request.smoke else None
     rows_per_shard = request.rows_per_shard or (
         _rows_per_shard(pipeline) if measured is None else max(1, round(measured.rows_per_shard))
     )
     if measured is not None:
-        observed = ObservedRate(measured.rows_per_s / rows_per_shard)
+        observed = ObservedRate(measured.rows_per_s_per_core * request.actor_cpus / rows_per_shard)
     else:
         observed = ObservedRate(request.observed_rate or 0.0, request.observed_actors or 0)
     size = WorkerSize(request.actor_cpus, _memory_gib(request, measured))
@@ -127,7 +130,7 @@ def make_plan(pipeline: Pipeline, request: PlanRequest) -> ClusterPlan:
     return ClusterPlan(
         request=request,
         shape=choose_shape(pipeline),
-        resizes=any(op.type_name == "resize_image" for op in pipeline.operations),
+        outputs=tuple(output.name for output in pipeline.outputs),
         rows_per_shard=rows_per_shard,
         observed=observed,
         smoke=measured,
@@ -154,6 +157,7 @@ def describe_plan(plan: ClusterPlan) -> dict[str, Any]:
             "shards": measured.shards,
             "rows": measured.rows,
             "invalid_rows": measured.invalid_rows,
+            "cores": measured.workers,
             "rows_per_s_per_core": round(measured.rows_per_s_per_core, 2),
             "rows_per_cpu_s": round(measured.rows / measured.cpu_s, 2),
             "decode_share": None if plan.decode_share is None else round(plan.decode_share, 3),
@@ -189,7 +193,8 @@ def plan_view(plan: ClusterPlan) -> list[Block]:
     hourly = shards_per_hour(asked, plan.rows_per_shard)
     rate, needed = _number(plan.observed.shards_per_s), _number(hourly / 3600)
     total_gib = plan.workers * plan.size.memory_gib
-    exposed = f"{nodes.instance.memory_gib * nodes.memory_fraction:.1f} GiB for workers ({nodes.memory_fraction:g})"
+    kind = nodes.instance
+    exposed = f"{kind.memory_gib * nodes.memory_fraction:.1f} GiB for workers ({nodes.memory_fraction:g})"
     view: list[Block] = [*_smoke_view(plan)]
     view.append(
         Facts(
@@ -199,11 +204,11 @@ def plan_view(plan: ClusterPlan) -> list[Block]:
                     "shards",
                     f"{asked:,} / {plan.rows_per_shard:,} rows a shard = {hourly:,} shards/h = {needed} shards/s",
                 ),
-                ("observed", f"{rate} shards/s from {plan.observed.workers:,}"),
+                ("observed", f"{rate} shards/s from {counted(plan.observed.workers, 'worker')}"),
                 (name, f"{needed} / {rate} x {plan.observed.workers:,} = {plan.workers:,}"),
                 ("runtime", f"{plan.shape[0]}: {plan.shape[1]}"),
-                ("each", f"{plan.size.cpus} CPU, {plan.size.memory_gib:g} GiB"),
-                ("together", f"{plan.workers * plan.size.cpus:,} CPUs, {total_gib:,.0f} GiB"),
+                ("each", f"{counted(plan.size.cpus, 'CPU')}, {plan.size.memory_gib:g} GiB"),
+                ("together", f"{counted(plan.workers * plan.size.cpus, 'CPU')}, {total_gib:,.0f} GiB"),
             ],
             title="From the rate to the workers",
         )
@@ -211,9 +216,12 @@ def plan_view(plan: ClusterPlan) -> list[Block]:
     view.append(
         Facts(
             [
-                ("kind", f"{nodes.instance.name}: {nodes.instance.cpus} CPUs, {nodes.instance.memory_gib:g} GiB"),
-                ("by CPU", f"{nodes.workers_by_cpu} workers a node, {nodes.nodes_by_cpu:,} nodes"),
-                ("by memory", f"{exposed}: {nodes.workers_by_memory} workers a node, {nodes.nodes_by_memory:,} nodes"),
+                ("kind", f"{kind.name}: {counted(kind.cpus, 'CPU')}, {kind.memory_gib:g} GiB"),
+                ("by CPU", f"{_a_node(nodes.workers_by_cpu)}, {counted(nodes.nodes_by_cpu, 'node')}"),
+                (
+                    "by memory",
+                    f"{exposed}: {_a_node(nodes.workers_by_memory)}, {counted(nodes.nodes_by_memory, 'node')}",
+                ),
                 ("nodes", f"{nodes.nodes:,} beside the head" + _tighter(nodes)),
             ],
             title="Nodes",
@@ -222,7 +230,7 @@ def plan_view(plan: ClusterPlan) -> list[Block]:
     if plan.target is not None:
         view.append(_duration_view(plan.target, "All rows at that rate"))
     if plan.at_hand is not None:
-        view.append(_duration_view(plan.at_hand, f"On the {request.nodes:,} nodes that are to be had"))
+        view.append(_duration_view(plan.at_hand, f"On what is to be had: {counted(plan.at_hand.nodes, 'node')}"))
     return view
 
 
@@ -235,20 +243,26 @@ def _smoke_view(plan: ClusterPlan) -> list[Block]:
     is_busy = by_cpu > _BUSY_RATIO * measured.rows_per_s_per_core
     busy = "; other work kept this machine from it, so measure again when it is quiet" if is_busy else ""
     child, main = measured.worker_peak_bytes / GIB, measured.main_peak_bytes / GIB
+    made = f"{counted(measured.shards, 'shard')}, {counted(measured.rows, 'row')}"
+    used = counted(measured.workers, "core")
     share = "not measured" if plan.decode_share is None else f"{plan.decode_share:.0%} of the CPU time"
     return [
         Facts(
             [
-                ("made", f"{measured.shards:,} shards, {measured.rows:,} rows, {measured.invalid_rows:,} invalid"),
-                ("rate", f"{_number(measured.rows_per_s_per_core)} rows/s a core, with {measured.workers} cores"),
+                ("made", f"{made}, {measured.invalid_rows:,} invalid"),
+                ("rate", f"{_number(measured.rows_per_s_per_core)} rows/s a core, with {used}"),
                 ("by CPU time", f"{_number(by_cpu)} rows/s a core{busy}"),
                 ("decoding alone", share),
                 ("peak memory", f"{child:.2f} GiB a child process, {main:.2f} GiB the process that reads and writes"),
-                ("target in cores", f"{math.ceil(cores):,} cores like this one"),
+                ("target in cores", f"{counted(math.ceil(cores), 'core')} like this one"),
             ],
             title="Measured here",
         )
     ]
+
+
+def _a_node(workers: int) -> str:
+    return f"{counted(workers, 'worker')} a node"
 
 
 def _tighter(nodes: NodeCount) -> str:
@@ -264,7 +278,7 @@ def _tighter(nodes: NodeCount) -> str:
 def _duration_view(found: Duration, title: str) -> Facts:
     pairs: list[tuple[str, object]] = [
         ("rows", found.rows),
-        ("workers", f"{found.workers:,} on {found.nodes:,} nodes"),
+        ("workers", f"{found.workers:,} on {counted(found.nodes, 'node')}"),
         ("rate", f"{found.rows_per_hour:,.0f} rows/h"),
         ("hours", f"{found.hours:,.2f}"),
     ]
@@ -286,7 +300,7 @@ def _duration_data(found: Duration | None) -> dict[str, Any] | None:
     }
 
 
-def _check(request: PlanRequest) -> None:
+def _check_rate(request: PlanRequest) -> None:
     given = (request.observed_rate is not None, request.observed_actors is not None)
     fix = "--smoke 4, or --observed-rate 0.12 --observed-actors 32"
     if request.smoke is not None and any(given):
@@ -297,14 +311,6 @@ def _check(request: PlanRequest) -> None:
         raise UsageError(said, "a measured or an observed rate", fix)
     if request.smoke is None and request.actor_memory_gb is None:
         raise UsageError("nothing says how much memory each worker needs", None, "--actor-memory-gb GIB, or --smoke N")
-    counts = ("smoke", "observed_actors", "rows_per_shard", "rows", "actor_cpus", "nodes", "target_rows_per_hour")
-    for name in counts:
-        value = getattr(request, name)
-        if value is not None and value < 1:
-            raise UsageError(f"--{name.replace('_', '-')} {value}", "at least 1")
-    for flag, value in (("--actor-memory-gb", request.actor_memory_gb), ("--usd-per-hour", request.usd_per_hour)):
-        if value is not None and not (math.isfinite(value) and value > 0):
-            raise UsageError(f"{flag} {value:g}", "a number above 0")
 
 
 def _instance(request: PlanRequest) -> InstanceType:

@@ -6,14 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field
 from sidecar_core.config import StrictModel, validate_model
 from sidecar_core.errors import UsageError
 from sidecar_core.problems import did_you_mean
 from sidecar_core.yaml_document import read_yaml
 
+from sidecar_runtimes.options import MOST_CORES, MOST_MEMORY_GB
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+_MOST_USD = 1_000_000  # an hour; more is a slip of the hand
 
 
 @dataclass(frozen=True)
@@ -57,9 +62,9 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
 class InstanceTypeModel(StrictModel):
     """One entry of an instance-types YAML file."""
 
-    cpus: PositiveInt = Field(description="virtual CPUs")
-    memory_gib: PositiveFloat = Field(description="memory in GiB")
-    usd_per_hour: PositiveFloat | None = Field(None, description="price of an hour in US dollars")
+    cpus: int = Field(ge=1, le=MOST_CORES, description="virtual CPUs")
+    memory_gib: float = Field(gt=0, le=MOST_MEMORY_GB, description="memory in GiB")
+    usd_per_hour: float | None = Field(None, gt=0, le=_MOST_USD, description="price of an hour in US dollars")
 
 
 class InstanceTypesFile(StrictModel):

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 RUNTIMES = ("auto", "local", "ray", "actor")
-_MOST_CORES = 100_000  # more is a slip of the hand, and Ray's integers overflow long after it
-_MOST_MEMORY_GB = 1 << 20  # of which Ray can still count the bytes
+MOST_CORES = 100_000  # more is a slip of the hand, and Ray's integers overflow long after it
+MOST_MEMORY_GB = 1 << 20  # of which Ray can still count the bytes
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ WORKERS = Option(
     type=int,
     aliases=("--threads-per-shard",),
     least=1,
-    most=_MOST_CORES,
+    most=MOST_CORES,
 )
 LIMIT = Option("--limit", "process at most so many shards", _WHICH, type=int, metavar="N", least=1)
 RETRIES = Option(
@@ -197,7 +197,7 @@ RUNTIME_OPTIONS: tuple[Option, ...] = (
         type=int,
         metavar="N",
         least=1,
-        most=_MOST_CORES,
+        most=MOST_CORES,
     ),
     Option(
         "--task-memory-gb",
@@ -206,7 +206,7 @@ RUNTIME_OPTIONS: tuple[Option, ...] = (
         type=float,
         metavar="GIB",
         above=0,
-        most=_MOST_MEMORY_GB,
+        most=MOST_MEMORY_GB,
     ),
     Option(
         "--max-inflight",
@@ -226,7 +226,7 @@ RUNTIME_OPTIONS: tuple[Option, ...] = (
         type=int,
         metavar="N",
         least=1,
-        most=_MOST_CORES,
+        most=MOST_CORES,
     ),
     Option(
         "--actor-memory-gb",
@@ -235,7 +235,7 @@ RUNTIME_OPTIONS: tuple[Option, ...] = (
         type=float,
         metavar="GIB",
         above=0,
-        most=_MOST_MEMORY_GB,
+        most=MOST_MEMORY_GB,
     ),
     Option(
         "--per-actor-inflight",
@@ -244,7 +244,7 @@ RUNTIME_OPTIONS: tuple[Option, ...] = (
         type=int,
         metavar="N",
         least=1,
-        most=_MOST_CORES,
+        most=MOST_CORES,
     ),
     *LEASE_OPTIONS,
     Option("--dry-run", "do everything except making shards", _RESULT, type=bool, default=False),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sidecar_core.errors import UsageError
+from sidecar_core.problems import counted
 
 if TYPE_CHECKING:
     from sidecar_runtimes.instance_types import InstanceType
@@ -103,7 +104,8 @@ class Duration:
 def shards_per_hour(target_rows_per_hour: int, rows_per_shard: int) -> int:
     """Returns the whole shards that hold so many rows."""
     if target_rows_per_hour < 1 or rows_per_shard < 1:
-        raise UsageError(f"{target_rows_per_hour} rows/h in shards of {rows_per_shard} rows", "numbers above 0")
+        rows = counted(rows_per_shard, "row")
+        raise UsageError(f"{target_rows_per_hour} rows/h in shards of {rows}", "numbers above 0")
     return math.ceil(target_rows_per_hour / rows_per_shard)
 
 
@@ -117,7 +119,9 @@ def required_workers(target_rows_per_hour: int, rows_per_shard: int, observed: O
     """
     shards_per_hour(target_rows_per_hour, rows_per_shard)
     if not (math.isfinite(observed.shards_per_s) and observed.shards_per_s > 0 and observed.workers >= 1):
-        raise UsageError(f"{observed.shards_per_s:g} shards/s from {observed.workers} workers", "numbers above 0")
+        raise UsageError(
+            f"{observed.shards_per_s:g} shards/s from {counted(observed.workers, 'worker')}", "numbers above 0"
+        )
     return math.ceil(target_rows_per_hour / rows_per_shard / 3600 / observed.shards_per_s * observed.workers)
 
 
@@ -141,8 +145,8 @@ def count_nodes(
     by_cpu, by_memory = instance.cpus // size.cpus, int(exposed_gib / size.memory_gib)
     if not by_cpu or not by_memory:
         raise UsageError(
-            f"a worker of {size.cpus} CPUs and {size.memory_gib:g} GiB does not fit on {instance.name}: "
-            f"{instance.cpus} CPUs, and {exposed_gib:.1f} of {instance.memory_gib:g} GiB for workers",
+            f"a worker of {counted(size.cpus, 'CPU')} and {size.memory_gib:g} GiB does not fit on {instance.name}: "
+            f"{counted(instance.cpus, 'CPU')}, and {exposed_gib:.1f} of {instance.memory_gib:g} GiB for workers",
             None,
             "a larger --instance-type, or smaller --actor-cpus and --actor-memory-gb",
         )

@@ -9,7 +9,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sidecar_core.errors import ShardError
+from sidecar_core.errors import ShardError, UsageError
+from sidecar_core.problems import counted
 
 from sidecar_runtimes.local import LocalRuntime
 from sidecar_runtimes.progress import SilentObserver
@@ -91,7 +92,7 @@ def run_smoke(pipeline: Pipeline, *, shards: int, workers: int) -> SmokeReport:
         workers: child processes.
 
     Raises:
-        UsageError: there are no shards.
+        UsageError: there are no shards, or these hold no row.
         ShardError: a shard failed, with its error.
     """
     clock = _Clock()
@@ -111,6 +112,9 @@ def run_smoke(pipeline: Pipeline, *, shards: int, workers: int) -> SmokeReport:
     if report.failed:
         failed = report.failed[0]
         raise ShardError(f"{failed.rel_path}: {failed.error}", None, "sidecar run --limit, then --skip-existing")
+    if not clock.rows:
+        looked_at = counted(report.shards["done"], "shard")
+        raise UsageError(f"no row to measure in {looked_at} of {pipeline.dataset.main_prefix}", fix="a larger --smoke")
     steady_rows, steady_s = clock.rows - clock.first_rows, clock.last_s - clock.first_s
     if not (steady_rows and steady_s):
         steady_rows, steady_s = clock.rows, wall_s
