@@ -237,9 +237,7 @@ def box_statuses() -> str:
 def shard_states() -> str:
     from sidecar_runtimes.resume import ShardState
 
-    words = dict(re.findall(r"^    (\w+): +(.*)$", "    " + inspect.cleandoc(ShardState.__doc__ or ""), re.MULTILINE))
-    words |= dict(re.findall(r"^(\w+): +(.*)$", inspect.cleandoc(ShardState.__doc__ or ""), re.MULTILINE))
-    return _table(("state", "what is there"), [(f"`{state.value}`", words[state.value]) for state in ShardState])
+    return _enum(ShardState, "state")
 
 
 def exit_codes() -> str:

@@ -34,7 +34,7 @@ def test_command_is_taken(words, monkeypatch):
     parser = OptionParser(table, prog="x", description="y", positional=("PIPELINE", "it"))
     values = parser.values(words[2:] if job == "verify" else words[1:])
     pipeline = load_pipeline(values["what"], overrides=parse_overrides(values["set"]))
-    assert pipeline.dataset.main_prefix == "s3://bucket/main/"
+    assert pipeline.dataset.main_prefix == "s3://example-bucket/main/"
     if job != "verify":
         check_options(run_options(values))
 

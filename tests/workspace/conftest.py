@@ -16,7 +16,7 @@ from sidecar_core.isolation import submit_call
 from sidecar_resize.testing.pictures import encoded_scene
 
 ROOT = Path(__file__).resolve().parents[2]
-FENCED = re.compile(r"(?:^<!-- not run: (.+) -->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"(?:^<!-- not run: ([^\n]+) -->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRAMS = str(Path(sys.executable).parent)
 SETTINGS = {
     "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
@@ -110,7 +110,7 @@ def run(folder, command, *, env=None, status=0):
 def _run_console(folder: Path, text: str, shown: list[str], env) -> None:
     """Runs the commands of a console block, and compares what they show with what stands there."""
     for part in re.split(r"^(?=\$ )", text, flags=re.MULTILINE):
-        said = part.splitlines()
+        said = part.rstrip().splitlines()
         if part.startswith("$ "):
             command = said.pop(0).removeprefix("$ ")
             while command.endswith("\\"):
@@ -120,11 +120,9 @@ def _run_console(folder: Path, text: str, shown: list[str], env) -> None:
             done = run(folder, ["bash", "-c", command], env=env, status=status)
             shown += [*done.stdout.splitlines(), *done.stderr.splitlines()]
         known = {_without_numbers(line) for line in shown}
-        for line in said:
-            if line.strip():
-                assert _without_numbers(line.replace("/home/me", str(folder))) in known, (
-                    f"{line}\n{chr(10).join(shown)}"
-                )
+        said = [line.replace("/home/me", str(folder)) for line in said if line.strip()]
+        unknown = [line for line in said if _without_numbers(line) not in known]
+        assert not unknown, "\n".join([*unknown, "is not among what was shown:", *shown])
 
 
 def _without_numbers(line: str) -> str:

@@ -52,9 +52,10 @@ def init(
 ) -> None:
     """Write the YAML of a new dataset by looking at it.
 
-    It reads the first shard: the image column is the one whose values begin like pictures (also in the layout
-    of Hugging Face datasets), the key column one whose values are all there and all different. It asks only for
-    what it cannot see; where nobody can answer, it says which flag does. Nothing but the two files is written.
+    It reads the first shard, and the keys of the last: the image column is the one whose values begin like
+    pictures (also in the layout of Hugging Face datasets), the key column one whose values are all there and all
+    different. It asks only for what it cannot see; where nobody can answer, it says which flag does. Nothing but
+    the two files is written.
     """
     from sidecar_cli.init.job import init_dataset
 
