@@ -10,3 +10,4 @@ from sidecar_core.testing.api_contract import ApiContract
 class TestPublicApi(ApiContract):
     package = "sidecar_cli"
     recorded = Path(__file__).with_name("public_api.txt")
+    must_not_load = ("PIL", "boto3", "cv2", "numpy", "pyarrow", "pyvips", "ray")

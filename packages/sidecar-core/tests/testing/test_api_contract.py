@@ -266,6 +266,13 @@ def test_a_name_that_python_does_not_offer_fails(contract):
         held.test_every_name_can_be_imported()
 
 
+def test_a_name_that_loads_what_is_heavy_fails(contract):
+    held = contract(inner=("from abc import", "import decimal\nfrom abc import"))
+    held.must_not_load = ("decimal",)
+    with pytest.raises(AssertionError, match="loaded: decimal"):
+        held.test_importing_all_of_it_loads_nothing_heavy()
+
+
 def test_a_module_without_a_list_of_names_is_not_public(package):
     with pytest.raises(LookupError, match=r"extras has no __all__"):
         public_modules(package(extras=('__all__ = ["more"]', "")))

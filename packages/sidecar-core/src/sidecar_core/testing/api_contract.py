@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
+import subprocess
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,16 +19,29 @@ if TYPE_CHECKING:
     from sidecar_core.testing.public_api import PublicModule, PublicName
 
 REFRESH = "uv run python ci/public_api.py"
+_LOAD = """
+import importlib, sys
+for name in sys.argv[2:]:
+    module, _, attribute = name.rpartition(".")
+    getattr(importlib.import_module(module), attribute)
+print(*sorted({*sys.argv[1].split()} & {*sys.modules}))
+"""
 
 
 class ApiContract:
     """What others may import changes only on purpose, can be imported, and is told in docstrings.
 
     A subclass names the package and the file that holds its public names as they were agreed to.
+
+    Attributes:
+        package: the import name.
+        recorded: the file, as `ci/public_api.py` writes it.
+        must_not_load: modules that importing any public name must not load.
     """
 
     package: ClassVar[str]
     recorded: ClassVar[Path]
+    must_not_load: ClassVar[tuple[str, ...]] = ("PIL", "boto3", "cv2", "pyvips", "ray", "rich", "typer")
 
     def test_it_is_what_was_agreed_to(self) -> None:
         """A name, a parameter, a default or a field that comes, goes or changes shows here first."""
@@ -45,6 +61,19 @@ class ApiContract:
                 assert each.name in dir(loaded), f"{module.name} does not list {each.name}"
                 value = getattr(loaded, each.name)
                 assert each.kind == "constant" or value is getattr(import_module(each.home), each.name), each.name
+
+    def test_importing_all_of_it_loads_nothing_heavy(self) -> None:
+        """Parents load no image library, and a slim environment has neither Ray nor a terminal."""
+        names = [f"{module.name}.{each.name}" for module in self._modules() for each in module.names]
+        done = subprocess.run(
+            [sys.executable, "-c", _LOAD, " ".join(self.must_not_load), *names],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == "", f"loaded: {done.stdout}"
 
     def test_every_name_has_a_docstring(self) -> None:
         """Of each public name, and of each method and property that does not take over that of its base."""
@@ -68,7 +97,9 @@ class ApiContract:
         silent: list[str] = []
         for place, each in self._all_names():
             fields = [member.name for member in each.members if member.kind in {"field", "value"} and not member.doc]
-            silent += [f"{place}.{name}" for name in fields if f"`{name}`" not in (each.doc or "") and name != "model_config"]
+            silent += [
+                f"{place}.{name}" for name in fields if f"`{name}`" not in (each.doc or "") and name != "model_config"
+            ]
         assert not silent, f"fields that no docstring tells of: {', '.join(silent)}"
 
     def _modules(self) -> list[PublicModule]:
