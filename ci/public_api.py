@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from sidecar_core.testing.docstrings import Docstring
 from sidecar_core.testing.public_api import api_text, public_modules
+from sidecar_core.testing.source_names import module_doc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,6 +71,13 @@ _INTRODUCTION = """# Python API of {package}
 What others may import. The package's [changelog](../../packages/{package}/CHANGELOG.md) tells of every change of
 these names; anything that is not here may change in any release."""
 
+_INDEX = """# Python API
+
+<!-- Written by `uv run python ci/public_api.py` from the packages' docstrings: change those. -->
+
+The names that others may import, with what they take, return and raise.
+"""
+
 
 def main(arguments: Sequence[str]) -> int:
     check = list(arguments) == ["--check"]
@@ -97,6 +105,17 @@ def made_files() -> Iterator[tuple[Path, str]]:
         module = package.replace("-", "_")
         yield ROOT / "packages" / package / "tests" / "public_api.txt", api_text(module)
         yield ROOT / "docs" / "api" / f"{package}.md", page(package, public_modules(module))
+    yield ROOT / "docs" / "api" / "README.md", index()
+
+
+def index() -> str:
+    """Returns the page that GitHub shows for the folder."""
+    rows = [f"| [{package}]({package}.md) | {_first_sentence(package)} |" for package in TOPICS]
+    return "\n".join([_INDEX, "| package | what it offers to Python |", "|---|---|", *rows]) + "\n"
+
+
+def _first_sentence(package: str) -> str:
+    return module_doc(package.replace("-", "_")).partition("\n")[0].rstrip(".")
 
 
 def page(package: str, modules: Sequence[PublicModule]) -> str:
