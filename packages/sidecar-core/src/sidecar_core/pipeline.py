@@ -149,7 +149,8 @@ def load_pipeline(path: str | Path, *, overrides: Sequence[Override] = ()) -> Pi
     """Loads a pipeline's YAML file, its dataset, and the struct types that go with it.
 
     The dataset is a path relative to the file, or a name: then `datasets/<name>.yaml` is looked for beside
-    the file and in each folder above.
+    the file and in each folder above. No storage is touched: column types that only storage knows stay open until a
+    run is planned.
 
     Args:
         path: the file; relative prefixes in it are relative to its folder.

@@ -87,7 +87,7 @@ class OutputStatus:
 
 
 def output_status(output: Storage, *, runs_read: int = _RUNS_READ) -> OutputStatus:
-    """Returns the status of an output; changes nothing.
+    """Returns the status of an output; lists it, reads its last manifests, and changes nothing.
 
     Args:
         output: the output.
