@@ -1,6 +1,6 @@
 """Checks the manifests of jobs: fields, types, the command and its pipeline; lists what is left to replace.
 
-Usage: python deploy/check.py FILE…     (default: every template in deploy/)
+Usage: .venv/bin/python deploy/check.py FILE…     (default: every template in deploy/)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
     for path in paths:
         try:
             left = check_job(path, pipelines=pipelines)
-        except (SidecarError, OSError) as error:
+        except SidecarError as error:
             wrong = True
             sys.stderr.write(f"{error}\n")
             continue

@@ -43,3 +43,18 @@ def test_the_checker_passes_every_template():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("to replace") == len(TEMPLATES)
+
+
+def test_the_checker_names_what_is_wrong_and_goes_on(tmp_path):
+    (tmp_path / "wrong.yaml").write_bytes(b"\xff")
+    done = subprocess.run(
+        [sys.executable, ROOT / "deploy/check.py", tmp_path / "wrong.yaml", tmp_path / "none.yaml", TEMPLATES[0]],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "wrong.yaml:1:1: byte 0xff is not UTF-8" in done.stderr
+    assert "none.yaml: no such file" in done.stderr
+    assert f"{TEMPLATES[0]}: " in done.stdout

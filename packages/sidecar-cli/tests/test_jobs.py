@@ -71,6 +71,21 @@ def test_heads_do_no_shards_and_a_verify_job_has_no_workers():
         ("kuberay/verify", "sidecar-run", "rm", "it starts 'rm'"),
         ("kuberay/filters-actor", "--num-actors", "--num-actor", "unknown option '--num-actor'; did you mean"),
         ("kuberay/filters-actor", "/app/configs/pipelines/<PIPELINE>", "/tmp/x.yaml", "is not in the image"),
+        ("kuberay/filters-actor", "--num-actors <WORKERS>", "--num-actors many", "--num-actors: invalid int value"),
+        ("kuberay/filters-actor", "--num-actors <WORKERS>", "--num-actors 0", "--num-actors 0: must be at least 1"),
+        ("kuberay/filters-actor", "--wait-lease 180", "--wait-lease", "--wait-lease: expected one argument"),
+        ("kuberay/filters-actor", "--wait-lease 180", "--help", "unknown option '--help'"),
+        ("kuberay/filters-actor", "--wait-lease 180", "-h", "unknown option '-h'"),
+        ("kuberay/filters-actor", "--wait-lease 180", "&& echo done", "unknown argument '&&'"),
+        ("kuberay/filters-actor", "--runtime actor", "--runtime kubernetes", "invalid choice: 'kubernetes'"),
+        ("kuberay/filters-actor", "--set dataset.main_prefix=<MAIN_PREFIX>", "--set main", "--set 'main'"),
+        ("kuberay/filters-actor", "--skip-existing", "--keep-stale", "need --skip-existing"),
+        ("kuberay/filters-actor", "sidecar-run /app", "sidecar demo /app", "it starts 'sidecar demo'"),
+        ("kuberay/filters-actor", "sidecar-run /app", "sidecar /app", "it starts 'sidecar /app"),
+        ("kuberay/filters-actor", "/app/configs/pipelines/<PIPELINE>", "", "are required: PIPELINE"),
+        ("kuberay/filters-actor", "pipelines/<PIPELINE>", "pipelines/../x.yaml", "is not in the image"),
+        ("kuberay/filters-actor", "replicas: <NODES>", 'replicas: "<NODES>"', "replicas: found '4'"),
+        ("kuberay/resize", "shutdownAfterJobFinishes: true", 'shutdownAfterJobFinishes: "true"', "found 'true'"),
         ("utp/resize", "ON_DEMAND", "ON_DEMAN", "did you mean 'ON_DEMAND'"),
         ("utp/resize", "max_nodes: <NODES>", "max_nodes: 1", "min_nodes 4 is above max_nodes 1"),
         ("utp/resize", "1h}", "soon}", "workload_starting_timeout"),
@@ -84,6 +99,28 @@ def test_a_mistake_is_found_at_its_place(checked, name, old, new, words):
         checked(TEMPLATES[name].replace(old, new))
     assert words in str(raised.value)
     assert "job.yaml:" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sidecar run /app/configs/pipelines/x.yaml --output-prefix s3://example-bucket/out/",
+        "sidecar verify s3://example-bucket/out/ --all",
+        "sidecar-run verify-resized --main-prefix s3://example-bucket/main/ --target 512=s3://example-bucket/512/",
+    ],
+)
+def test_other_commands_that_are_right(checked, command):
+    job = yaml.safe_load(fill(TEMPLATES["kuberay/verify"], example_values()))
+    job["spec"]["entrypoint"] = command
+    assert checked(yaml.safe_dump(job), pipelines={"x.yaml"}) == []
+
+
+@pytest.mark.parametrize(("content", "said"), [(b"\xff\xfe", "not UTF-8"), (b"", "empty"), (b"[]", "a list")], ids=str)
+def test_a_file_that_is_no_manifest(tmp_path, content, said):
+    path = tmp_path / "job.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=said):
+        check_job(path)
 
 
 def test_two_images_in_one_job_are_a_mistake(checked):

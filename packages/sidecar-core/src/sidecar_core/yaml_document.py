@@ -143,7 +143,7 @@ def read_yaml(path: Path, *, shipped: bool = False) -> YamlDocument:
         ConfigError: unreadable, not UTF-8, not YAML, or with one of the faults named above; every
             duplicate key and bad scalar is listed.
     """
-    return parse_yaml(_read_text(path), file=str(path), shipped=shipped)
+    return parse_yaml(read_text(path), file=str(path), shipped=shipped)
 
 
 def parse_yaml(text: str, *, file: str | None = None, shipped: bool = False) -> YamlDocument:
@@ -278,7 +278,12 @@ class _Builder:
         return None
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Returns the text of a YAML file.
+
+    Raises:
+        ConfigError: there is none that can be read, it is too large, or not in UTF-8; says where.
+    """
     file = str(path)
     try:
         with path.open("rb") as stream:

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, cast
 
 from sidecar_core.config import validate_model
 from sidecar_core.errors import ConfigError, UsageError
+from sidecar_core.overrides import parse_overrides
 from sidecar_core.problems import did_you_mean
-from sidecar_core.yaml_document import parse_yaml
+from sidecar_core.yaml_document import parse_yaml, read_text
+from sidecar_runtimes.argparse_options import OptionParser
 from sidecar_runtimes.job_options import SET, VERIFY_OPTIONS, VERIFY_RESIZED_OPTIONS
 from sidecar_runtimes.options import RUN_OPTIONS
+from sidecar_runtimes.run_job import run_options
+from sidecar_runtimes.run_options import check_options
 
 from sidecar_cli.jobs.models import RayJob, UtpJob
 from sidecar_cli.jobs.placeholders import PLACEHOLDERS, example_values, fill, placeholders_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from pathlib import Path
 
     from sidecar_core.problems import Problem
     from sidecar_core.yaml_document import YamlDocument
 
-_PIPELINES = "/app/configs/pipelines/"
-_COMMANDS = {"verify": VERIFY_OPTIONS, "verify-resized": VERIFY_RESIZED_OPTIONS}
+_PROGRAMS = ("sidecar-run", "sidecar")
+_PIPELINES = "/app/configs/pipelines"
+_OPTIONS = {"run": (SET, *RUN_OPTIONS), "verify": VERIFY_OPTIONS, "verify-resized": VERIFY_RESIZED_OPTIONS}
 
 
 def check_job(path: Path, *, pipelines: Collection[str] | None = None) -> list[str]:
@@ -38,7 +44,7 @@ def check_job(path: Path, *, pipelines: Collection[str] | None = None) -> list[s
         ConfigError: with every problem, each at its place.
         UsageError: a placeholder that is none of those that are known.
     """
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     left = placeholders_in(text)
     for name in left:
         if name not in PLACEHOLDERS:
@@ -46,14 +52,13 @@ def check_job(path: Path, *, pipelines: Collection[str] | None = None) -> list[s
             raise UsageError(message, ", ".join(f"<{known}>" for known in PLACEHOLDERS))
     document = parse_yaml(fill(text, example_values()), file=str(path))
     data = cast("dict[str, object]", document.data)
-    problems: list[Problem] = []
     if "apiVersion" in data or "kind" in data:
         job = validate_model(RayJob, document)
         entrypoint, loc = job.spec.entrypoint, ("spec", "entrypoint")
     else:
         utp = validate_model(UtpJob, document)
         entrypoint, loc = utp.entrypoint, ("entrypoint",)
-    problems += _command_problems(entrypoint, document, loc, pipelines, is_open="PIPELINE" in left)
+    problems = _command_problems(entrypoint, document, loc, None if "PIPELINE" in left else pipelines)
     if problems:
         raise ConfigError(problems)
     return left
@@ -64,31 +69,48 @@ def _command_problems(
     document: YamlDocument,
     loc: tuple[str, ...],
     pipelines: Collection[str] | None,
-    *,
-    is_open: bool,
 ) -> list[Problem]:
-    """Returns what is wrong with the command: its program, its flags, its pipeline."""
+    """Returns what is wrong with the command: its program, its options and their values, its pipeline."""
     try:
         words = shlex.split(entrypoint)
     except ValueError as error:
         return [document.problem(loc, f"no shell can read it: {error}")]
-    if not words or words[0] not in ("sidecar-run", "sidecar"):
-        return [document.problem(loc, f"it starts {words[0]!r}", expected="sidecar-run or sidecar")]
-    options = _COMMANDS.get(words[1] if len(words) > 1 else "", (SET, *RUN_OPTIONS))
+    if not words or words[0] not in _PROGRAMS:
+        return [document.problem(loc, f"it starts {' '.join(words[:1])!r}", expected=" or ".join(_PROGRAMS))]
+    job = words[1] if words[1:] and words[1] in _OPTIONS else ""
+    if words[0] == "sidecar" and not job:
+        return [document.problem(loc, f"it starts {' '.join(words[:2])!r}", expected=f"sidecar {', '.join(_OPTIONS)}")]
+    arguments = words[2:] if job else words[1:]
+    options = _OPTIONS[job or "run"]
     known = [name for option in options for name in (option.name, *option.aliases)]
-    problems = [
-        document.problem(loc, f"unknown option {word!r}{did_you_mean(word, known)}")
-        for word in (word.partition("=")[0] for word in words if word.startswith("--"))
-        if word not in known
-    ]
-    named = [word for word in words[1:] if re.search(r"\.ya?ml$", word) and not word.startswith("--")]
-    if len(named) != 1 and options is not VERIFY_RESIZED_OPTIONS:
-        problems.append(document.problem(loc, f"it names {len(named)} pipelines", expected="one"))
-    elif named and not named[0].startswith(_PIPELINES):
-        message = f"the pipeline {named[0]!r} is not in the image"
-        problems.append(document.problem(loc, message, expected=f"a file in {_PIPELINES}"))
-    elif named and pipelines is not None and not is_open and Path(named[0]).name not in pipelines:
-        name = Path(named[0]).name
-        message = f"the image has no pipeline {name!r}{did_you_mean(name, pipelines)}"
-        problems.append(document.problem(loc, message, expected=", ".join(sorted(pipelines))))
-    return problems
+    given = [word.partition("=")[0] for word in arguments if re.match(r"-[^0-9]", word)]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        return [document.problem(loc, f"unknown option {name!r}{did_you_mean(name, known)}") for name in unknown]
+    positional = None if job == "verify-resized" else ("PIPELINE", "")
+    parser = OptionParser(options, prog=words[0], description="", positional=positional)
+    try:
+        values = parser.values(arguments)
+        if job in ("", "run"):
+            check_options(run_options(values))
+        parse_overrides(values.get("set", ()))
+    except UsageError as error:
+        return [document.problem(loc, error.message, expected=error.expected)]
+    what = values.get("what", "")
+    if positional is None or (job == "verify" and not what.endswith((".yaml", ".yml"))):
+        return []  # of a prefix, or of resized datasets
+    return _pipeline_problems(what, document, loc, pipelines)
+
+
+def _pipeline_problems(
+    what: str, document: YamlDocument, loc: tuple[str, ...], pipelines: Collection[str] | None
+) -> list[Problem]:
+    path = PurePosixPath(what)
+    if not path.is_relative_to(_PIPELINES) or ".." in path.parts:
+        message = f"the pipeline {what!r} is not in the image"
+        return [document.problem(loc, message, expected=f"a file in {_PIPELINES}/")]
+    name = str(path.relative_to(_PIPELINES))
+    if pipelines is None or name in pipelines:
+        return []
+    message = f"the image has no pipeline {name!r}{did_you_mean(name, pipelines)}"
+    return [document.problem(loc, message, expected=", ".join(sorted(pipelines)))]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, StrictBool, model_validator
 from sidecar_core.config import StrictModel
 
 _DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
@@ -16,7 +16,8 @@ Cpu = Annotated[str, Field(pattern=r"^([1-9][0-9]*m?|0\.[0-9]+|[1-9][0-9]*\.[0-9
 Memory = Annotated[str, Field(pattern=r"^[1-9][0-9]*(Mi|Gi|Ti)$")]
 ImageReference = Annotated[str, Field(pattern=r"^[a-z0-9][a-zA-Z0-9._/:@-]*(:[A-Za-z0-9._-]+|@sha256:[0-9a-f]{64})$")]
 Text = Annotated[str, Field(min_length=1)]
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, strict=True)]  # Kubernetes takes no text for a number
+Positive = Annotated[int, Field(gt=0, strict=True)]
 
 
 class Metadata(StrictModel):
@@ -75,7 +76,7 @@ class Container(StrictModel):
 class SecurityContext(StrictModel):
     """Who the pod runs as."""
 
-    runAsNonRoot: bool | None = None  # noqa: N815 - the field's name
+    runAsNonRoot: StrictBool | None = None  # noqa: N815 - the field's name
     runAsUser: Count | None = None  # noqa: N815
     runAsGroup: Count | None = None  # noqa: N815
     fsGroup: Count | None = None  # noqa: N815
@@ -108,9 +109,9 @@ class WorkerGroup(StrictModel):
     """Nodes of one kind that compute."""
 
     groupName: DnsLabel  # noqa: N815
-    replicas: PositiveInt
+    replicas: Positive
     minReplicas: Count  # noqa: N815
-    maxReplicas: PositiveInt  # noqa: N815
+    maxReplicas: Positive  # noqa: N815
     rayStartParams: dict[str, str]  # noqa: N815
     template: PodTemplate
 
@@ -142,8 +143,8 @@ class RayJobSpec(StrictModel):
     entrypoint: Text
     submissionMode: Literal["K8sJobMode", "HTTPMode", "SidecarMode"] = "K8sJobMode"  # noqa: N815
     backoffLimit: Count = 0  # noqa: N815
-    activeDeadlineSeconds: PositiveInt | None = None  # noqa: N815
-    shutdownAfterJobFinishes: bool = False  # noqa: N815
+    activeDeadlineSeconds: Positive | None = None  # noqa: N815
+    shutdownAfterJobFinishes: StrictBool = False  # noqa: N815
     ttlSecondsAfterFinished: Count = 0  # noqa: N815
     rayClusterSpec: RayCluster  # noqa: N815
 
@@ -182,7 +183,7 @@ class WorkerNodes(StrictModel):
     name: DnsLabel
     instance_type: Text
     min_nodes: Count
-    max_nodes: PositiveInt
+    max_nodes: Positive
     market_type: Literal["ON_DEMAND", "SPOT"]
 
     @model_validator(mode="after")
