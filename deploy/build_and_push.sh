@@ -15,9 +15,9 @@ say() { printf '%s\n' "$*" >&2; }
 image=cpu ray='' base='' push=1 tag=''
 while [ $# -gt 0 ]; do
     case $1 in
-        --image) image=${2-}; shift ;;
+        --image) [ $# -gt 1 ] || usage; image=$2; shift ;;
         --ray) ray=1 ;;
-        --base) base=${2-}; shift ;;
+        --base) [ $# -gt 1 ] || usage; base=$2; shift ;;
         --no-push) push=0 ;;
         -*) usage ;;
         *) [ -z "$tag" ] || usage; tag=$1 ;;
@@ -60,17 +60,20 @@ say "running the smoke job in it"
 run_smoke >&2
 [ "$push" = 1 ] || { printf '%s\n' "$tag"; exit 0; }
 say "pushing it"
+name=${tag##*/}
+repository="${tag%"$name"}${name%%:*}"
 case $builder in
     *docker)
         "$builder" push "$tag" >&2
-        reference=$("$builder" inspect --format '{{index .RepoDigests 0}}' "$tag")
+        # the same image may have been pushed to other places before
+        reference=$("$builder" inspect --format '{{range .RepoDigests}}{{println .}}{{end}}' "$tag" |
+            grep -F -m 1 "$repository@" || printf '%s' "$tag") # docker calls it otherwise: docker.io/… is left out
         ;;
     *)
         digest=$(mktemp)
         trap 'rm -f "$digest"' EXIT
         "$builder" push --digestfile "$digest" "$tag" >&2
-        name=${tag##*/}
-        reference="${tag%"$name"}${name%%:*}@$(cat "$digest")"
+        reference="$repository@$(cat "$digest")"
         ;;
 esac
 printf '%s\n' "$reference"

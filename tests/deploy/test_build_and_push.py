@@ -18,7 +18,10 @@ echo "$*" >>"$NOTES"
 [ "$1" = "${FAILS_AT:-}" ] && exit 7
 case "$1" in
     run) cat >"$NOTES.stdin" ;;
-    inspect) echo "registry.example.com:5000/team/sidecar-resize@%s" ;;
+    inspect)
+        echo "other.example.com/team/sidecar-resize@sha256:1"
+        echo "registry.example.com:5000/team/sidecar-resize@%s"
+        ;;
     push) [ "$2" = --digestfile ] && printf %s >"$3" ;;
     from) cat >/dev/null; echo container-1 ;;
 esac
@@ -60,10 +63,16 @@ def test_it_builds_tries_pushes_and_prints_the_reference(push, tmp_path):
         f"build -f deploy/Dockerfile.resize -t {TAG} --build-arg RAY=1 .",
         f"run --rm -i --entrypoint python {TAG} - resize",
         f"push {TAG}",
-        f"inspect --format {{{{index .RepoDigests 0}}}} {TAG}",
+        f"inspect --format {{{{range .RepoDigests}}}}{{{{println .}}}}{{{{end}}}} {TAG}",
     ]
     assert done.stdout == f"registry.example.com:5000/team/sidecar-resize@{DIGEST}\n"
     assert (tmp_path / "notes.stdin").read_text() == (ROOT / "deploy" / "smoke.py").read_text()
+
+
+def test_a_reference_that_docker_names_otherwise_is_the_tag(push):
+    done, _ = push("docker.io/team/sidecar-resize:2026-11-29")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "docker.io/team/sidecar-resize:2026-11-29\n"
 
 
 @pytest.mark.parametrize("builder", ["podman", "buildah"])
@@ -91,11 +100,16 @@ def test_without_push_it_prints_the_tag(push):
     assert [line.split()[0] for line in asked] == ["build", "run"]
 
 
-@pytest.mark.parametrize("arguments", [[], ["--image", "gpu", TAG], ["--what", TAG], [TAG, TAG]], ids=str)
-def test_bad_usage_does_nothing(push, arguments):
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--image", "gpu", TAG], ["--what", TAG], [TAG, TAG], [TAG, "--image"], [TAG, "--base"], ["--help"]],
+    ids=str,
+)
+def test_bad_usage_does_nothing_and_says_what_is_right(push, arguments):
     done, asked = push(*arguments)
     assert done.returncode == 2
     assert asked == []
+    assert "deploy/build_and_push.sh [--image" in done.stderr or "no deploy/Dockerfile.gpu; there are:" in done.stderr
 
 
 def test_a_builder_that_does_not_answer_is_said(push):
