@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import textwrap
@@ -49,6 +50,13 @@ def test_the_surroundings_of_a_child(pool):
     assert given["core_limit"] == 0
     assert given["sigint_ignored"]
     assert given["main_file"] is None
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep memory by rules of their own")
+def test_a_row_uses_the_memory_that_the_last_one_freed(pool):
+    first, *later = pool.map_rows(functions.faults_of_allocating, [3 << 20] * 4, common=8)
+
+    assert max(later) < max(first / 4, 100)  # 24 MiB are 6,144 pages at first, where pages are of 4 KiB
 
 
 def test_a_child_imports_nothing_heavy(pool):

@@ -22,6 +22,10 @@ _LARGEST_SINK_BYTES: Final = 1 << 20
 _LARGEST_STDERR_BYTES: Final = 64 << 10
 _LARGEST_TEXT: Final = 2000
 _PR_SET_PDEATHSIG: Final = 1
+_M_TRIM_THRESHOLD: Final = -1  # of glibc's <malloc.h>
+_M_MMAP_THRESHOLD: Final = -3
+_KEPT_BYTES: Final = 64 << 20
+_LARGEST_KEPT_BLOCK_BYTES: Final = 32 << 20  # the most that glibc takes
 _EXIT_BROKEN: Final = 70
 _CV2_NO_MEMORY: Final = -4  # cv::Error::StsNoMem
 
@@ -67,6 +71,7 @@ def main(fd: int, parent_pid: int, memory_cap_bytes: int) -> NoReturn:
     global _sink  # noqa: PLW0603 - one process, one sink
     os.set_inheritable(fd, False)
     _die_with_parent(parent_pid)
+    _keep_freed_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its children
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _limit_memory(memory_cap_bytes)
@@ -194,6 +199,21 @@ def _die_with_parent(parent_pid: int) -> None:
         _watch_parent(parent_pid)
     if os.getppid() != parent_pid:  # it ended before this was asked for
         os._exit(0)
+
+
+def _keep_freed_memory() -> None:
+    """Lets glibc keep up to 64 MiB that a row has freed for the next one.
+
+    It comes to that by itself once a block of 32 MiB was freed. Until then it returns the pixels of each row to the
+    system and faults them in again, page by page: 5 to 20 % of the CPU time of resizing 1 MP.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
+        if mallopt is not None:
+            mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT_BLOCK_BYTES)
+            mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 def _watch_parent(parent_pid: int, *, period_s: float = 1.0) -> None:

@@ -109,6 +109,14 @@ def allocate(size_bytes: int, *_: object) -> int:
     return len(bytearray(size_bytes))
 
 
+def faults_of_allocating(size_bytes: int, blocks: int) -> int:
+    """Fills so many blocks and frees them; returns the pages that the system had to give for that."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    held = [bytes(1) * size_bytes for _ in range(blocks)]
+    del held
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
 def fill_and_kill_self(size_bytes: int, *_: object) -> None:
     """Has `size_bytes` in memory, then ends on SIGKILL, as at the hand of the kernel."""
     filled = b"x" * size_bytes
