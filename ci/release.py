@@ -21,6 +21,8 @@ from wheel_contents import problems_of
 
 ROOT = Path(__file__).resolve().parent.parent
 Version = tuple[int, ...]
+VERSION = re.compile(r"\d+\.\d+\.\d+")
+RANGE = re.compile(r"(sidecar-\w+)(?:\[[\w,]+\])?>=([\d.]+),<([\d.]+)")
 
 
 def main() -> int:
@@ -36,6 +38,9 @@ def main() -> int:
         known = ", ".join(sorted(path.name for path in ROOT.glob("packages/*")))
         parser.error(f"no package {name!r}; there are {known}")
     version = project(name)["version"]
+    if not VERSION.fullmatch(version):
+        print(f"the version {version!r} of {name} is not MAJOR.MINOR.PATCH")
+        return 1
     tag = f"{name}-v{version}"
     problems = changelog_problems((package / "CHANGELOG.md").read_text(), version, today=datetime.now(UTC).date())
     problems += sibling_problems(name)
@@ -68,15 +73,14 @@ def project(name: str) -> dict:
 
 
 def released(name: str) -> list[Version]:
-    """Returns the versions of a package that have a tag, in order."""
+    """Returns the versions of a package that have a tag, in order; a tag of another form is no release."""
     tags = git("tag", "--list", f"{name}-v*").split()
-    return sorted(parsed(tag.removeprefix(f"{name}-v")) for tag in tags)
+    versions = [tag.removeprefix(f"{name}-v") for tag in tags]
+    return sorted(parsed(version) for version in versions if VERSION.fullmatch(version))
 
 
 def version_problems(version: str, before: list[Version]) -> list[str]:
     """Returns what is wrong with a version after those that were released."""
-    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
-        return [f"the version {version!r} is not MAJOR.MINOR.PATCH"]
     if not before:
         return []
     major, minor, patch = before[-1]
@@ -98,8 +102,11 @@ def changelog_problems(text: str, version: str, *, today: date) -> list[str]:
     if match is None or match[1] != version:
         return [f"the changelog begins with '## {heading.strip()}', and '## {wanted}' is expected"]
     problems = []
-    if date.fromisoformat(match[2]) > today:
-        problems.append(f"the changelog's date {match[2]} is in the future")
+    try:
+        if date.fromisoformat(match[2]) > today:
+            problems.append(f"the changelog's date {match[2]} is in the future")
+    except ValueError:
+        problems.append(f"the changelog's date {match[2]} is none")
     if not re.search(r"^- \S", body, re.MULTILINE):
         problems.append(f"the changelog says nothing about {version}")
     return problems
@@ -123,9 +130,11 @@ def sibling_problems(name: str) -> list[str]:
 
 def ranges(name: str) -> list[tuple[str, Version, Version]]:
     """Returns each sibling that a package asks for, with the least version and the one that is too high."""
-    requirements = project(name)["dependencies"]
-    found = [re.fullmatch(r"(sidecar-\w+)(?:\[[\w,]+\])?>=([\d.]+),<([\d.]+)", each) for each in requirements]
-    return [(match[1], parsed(match[2]), parsed(match[3])) for match in found if match]
+    found = [(each, RANGE.fullmatch(each)) for each in project(name)["dependencies"] if each.startswith("sidecar-")]
+    for requirement, match in found:
+        if match is None:
+            sys.exit(f"{name} asks for {requirement!r}, and a range such as 'sidecar-core>=0.1,<0.2' is expected")
+    return [(match[1], parsed(match[2]), parsed(match[3])) for _, match in found]
 
 
 def tree_problems(package: Path, name: str) -> list[str]:

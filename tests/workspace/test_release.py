@@ -48,6 +48,7 @@ def entry(heading, body="- Something new.\n"):
         (entry("0.3.0 (2026-11-29)"), "'## 0.2.0 (2026-11-29)' is expected"),
         (entry("0.2.0 (2026-11-30)"), "in the future"),
         (entry("0.2.0 (2026-11-28)", "Soon.\n"), "says nothing about 0.2.0"),
+        (entry("0.2.0 (2026-11-31)"), "date 2026-11-31 is none"),
         ("# Changelog\n", "no entry"),
     ],
 )
@@ -65,7 +66,7 @@ def test_versions_that_follow(release, version):
     assert release.version_problems(version, [(0, 1, 9), (0, 2, 3)]) == []
 
 
-@pytest.mark.parametrize("version", ["0.2.3", "0.2.5", "0.4.0", "1.0.1", "2.0.0", "0.1.10", "0.2", "0.3.0rc1"])
+@pytest.mark.parametrize("version", ["0.2.3", "0.2.5", "0.4.0", "1.0.1", "2.0.0", "0.1.10"])
 def test_versions_that_do_not(release, version):
     assert release.version_problems(version, [(0, 1, 9), (0, 2, 3)])
 
@@ -154,6 +155,28 @@ def test_a_release_from_dry_run_to_tag_and_the_next_one(clone):
     assert "the tag is 'sidecar-core-v0.1.0', and the version in pyproject.toml makes it 'sidecar-core-v0.2.0'" in (
         tagged.stdout
     )
+
+
+@pytest.mark.parametrize("version", ["0.2", "0.3.0rc1", "1.0.0.0", "next"])
+def test_a_version_of_another_form_is_said_before_anything_else(clone, version):
+    edit(clone, "packages/sidecar-core/pyproject.toml", r'version = "0\.1\.0"', f'version = "{version}"')
+    refused = run_release(clone, "core")
+    assert refused.returncode == 1
+    assert refused.stdout == f"the version '{version}' of sidecar-core is not MAJOR.MINOR.PATCH\n"
+
+
+def test_a_requirement_without_a_range_is_said(clone):
+    edit(clone, "packages/sidecar-resize/pyproject.toml", '"sidecar-core>=0.1,<0.2"', '"sidecar-core<0.2"')
+    refused = run_release(clone, "core")
+    assert refused.returncode == 1
+    assert "sidecar-resize asks for 'sidecar-core<0.2', and a range such as" in refused.stderr
+
+
+def test_a_tag_of_another_form_is_no_release(clone, release, monkeypatch):
+    git(clone, "tag", "sidecar-core-v0.2.0rc1")
+    git(clone, "tag", "sidecar-core-v0.1.0")
+    monkeypatch.setattr(release, "ROOT", clone)
+    assert release.released("sidecar-core") == [(0, 1, 0)]
 
 
 def test_an_unknown_package_is_bad_usage():
