@@ -90,7 +90,8 @@ class Storage(ABC):
     def list_shards(self, subprefix: str = "", *, missing_ok: bool = False) -> list[ObjectInfo]:
         """Lists the shards of the dataset below this prefix, sorted by path.
 
-        Shards end with `.parquet`, and no segment of their paths begins with `_` or `.`. Empty and damaged files are listed too: whoever opens them reports them by name.
+        Shards end with `.parquet`, and no segment of their paths begins with `_` or `.`. Empty and damaged files are
+        listed too: whoever opens them reports them by name.
 
         Raises:
             StorageNotFoundError: the prefix does not exist, unless `missing_ok`.
