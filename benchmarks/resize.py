@@ -4,7 +4,7 @@ Usage: uv run python benchmarks/resize.py [--images DIR] [--rounds 5] [--json FI
 
 DIR holds JPEGs; they are sorted into classes of about 1, 4 and 12 megapixels by their headers. Without it
 pictures are drawn. Everything runs in this process, on one core; the contestants take turns in each round, and
-the figures are medians of CPU times. R1 and R2, against whole programs of others, are `resize_peers.py`.
+the figures are medians of CPU times. R1 and R2, against whole programs of others, are `peers.py`.
 """
 
 from __future__ import annotations
@@ -112,14 +112,14 @@ def encode(picture: Image.Image, method: int) -> bytes:
     return out.getvalue()
 
 
-def read_pictures(folder: Path) -> dict[int, list[bytes]]:
-    """Returns the JPEGs of a folder by class of megapixels; other sizes are left out."""
+def read_pictures(folder: Path, *, most: int = _MOST_OF_A_CLASS) -> dict[int, list[bytes]]:
+    """Returns the first JPEGs of a folder by class of megapixels; other sizes are left out."""
     found: dict[int, list[bytes]] = {}
     for path in sorted(folder.glob("*.jp*g")):
         data = path.read_bytes()
         width, height = Image.open(io.BytesIO(data)).size
-        for mpx, (least, most) in _CLASSES.items():
-            if least <= width * height <= most and len(found.setdefault(mpx, [])) < _MOST_OF_A_CLASS:
+        for mpx, (least_px, most_px) in _CLASSES.items():
+            if least_px <= width * height <= most_px and len(found.setdefault(mpx, [])) < most:
                 found[mpx].append(data)
     return dict(sorted(found.items()))
 
