@@ -2,76 +2,59 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "adding-a-filter.md").read_text()
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, flags=re.DOTALL)
-
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, doc_page, run_python):
     """The package of the page, on a path, with the entry points of the page."""
+    page = doc_page("docs/adding-a-filter.md")
     folder = tmp_path_factory.mktemp("example")
     package = folder / "warm_filters"
     (package / "schemas").mkdir(parents=True)
-    function, init, use, test = blocks("python")
+    function, init, use, test = page.of("python")
     (package / "warmth.py").write_text(function)
     (package / "__init__.py").write_text(init)
-    (package / "schemas" / "warmth.yaml").write_text(blocks("yaml")[0])
+    (package / "schemas" / "warmth.yaml").write_text(page.of("yaml")[0])
     (folder / "test_warmth.py").write_text(test)
     (folder / "use.py").write_text(f"image_bytes = open('warm.png', 'rb').read()\n{use}")
     info = folder / "warm_filters-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: warm-filters\nVersion: 1.0\n")
-    entries = blocks("toml")[0].replace('[project.entry-points."', "[").replace('"]', "]").replace('"', "")
+    entries = page.of("toml")[0].replace('[project.entry-points."', "[").replace('"]', "]").replace('"', "")
     (info / "entry_points.txt").write_text(entries)
     code = """
 import numpy as np
 from sidecar_filters.testing.pictures import encoded
 open("warm.png", "wb").write(encoded(np.full((20, 30, 3), (10, 20, 110), np.uint8), "PNG"))
 """
-    run(folder, "-c", code)
+    run_python(folder, "-c", code)
     return folder
 
 
-def run(folder: Path, *arguments: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    result = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
+@pytest.fixture(scope="module")
+def run_python(run_in):
+    """Returns a function that runs Python where the package can be imported, and returns what it showed."""
+    return lambda folder, *words: run_in(folder, [sys.executable, *words], env={"PYTHONPATH": str(folder)}).stdout
 
 
-def test_it_scores(folder):
-    assert run(folder, "use.py") == "{'red_minus_blue': 100.0, 'is_warm': True}\n"
+def test_it_scores(folder, run_python):
+    assert run_python(folder, "use.py") == "{'red_minus_blue': 100.0, 'is_warm': True}\n"
 
 
-def test_it_works_in_a_pipeline(folder):
+def test_it_works_in_a_pipeline(folder, run_python):
     code = """
 from sidecar_filters.compute_filters import ComputeFilters
 from sidecar_core.types import StructTypes
 op = ComputeFilters(ComputeFilters.Params(filters=("luma", "warmth")))
 print(StructTypes.installed().struct("filter_warmth_v1").names)
 """
-    assert run(folder, "-c", code) == "['red_minus_blue', 'is_warm']\n"
+    assert run_python(folder, "-c", code) == "['red_minus_blue', 'is_warm']\n"
 
 
-def test_it_passes_the_conformance_tests(folder):
-    output = run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_warmth.py")
+def test_it_passes_the_conformance_tests(folder, run_python):
+    output = run_python(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_warmth.py")
     assert re.search(r"\d passed", output)

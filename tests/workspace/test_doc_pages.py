@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -116,14 +116,16 @@ def test_what_is_not_run_is_listed_here(doc_page, path):
     listed = {(where, begins) for where, begins in NOT_RUN if where == path}
     assert len(marked) == len(listed)
     assert all(any(block.text.startswith(begins) for _, begins in listed) for block in marked)
-    assert len(re.findall("^<!-- not run", page.text, re.MULTILINE)) == len(marked), "a mark is not right above its block"
+    marks = re.findall("^<!-- not run", page.text, re.MULTILINE)
+    assert len(marks) == len(marked), "a mark is not right above its block"
     if any(block.language in {"sh", "console", "python"} and block.not_run is None for block in page.blocks):
         assert path in RUN | RUN_ELSEWHERE or path.startswith("docs/api/"), f"no test runs {path}"
 
 
 @pytest.mark.parametrize("path", PAGES)
 def test_links_lead_somewhere(doc_page, path):
-    for target in re.findall(r"\]\(([^)\s]+)\)", doc_page(path).text):
+    text = doc_page(path).text
+    for target in [*re.findall(r"\]\(([^)\s]+)\)", text), *re.findall(r"<img src=\"([^\"]+)\"", text)]:
         where, _, anchor = target.partition("#")
         if where.startswith(("http:", "https:", "mailto:")):
             continue
@@ -131,6 +133,12 @@ def test_links_lead_somewhere(doc_page, path):
         assert found.exists(), target
         if anchor and found.suffix == ".md":
             assert anchor in anchors(found.read_text(encoding="utf-8")), target
+
+
+def test_the_index_leads_to_every_page(doc_page):
+    linked = {f"docs/{target}" for target in re.findall(r"\]\(([\w/.-]+)\)", doc_page("docs/README.md").text)}
+    pages = {path for path in PAGES if path.startswith("docs/") and not path.startswith("docs/api/")}
+    assert pages - linked == {"docs/README.md"}
 
 
 def anchors(text):
@@ -173,6 +181,29 @@ def test_options_that_pages_name_are_options(doc_page):
             continue
         named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", doc_page(path).text))
         assert named - known - others.get(path, set()) == set(), path
+
+
+@pytest.mark.parametrize(
+    ("block", "passes"),
+    [
+        ("```sh\ntrue\necho here\n```", True),
+        ("```sh\nfalse\ntrue\n```", False),
+        ("```sh\nfalse | true\n```", False),
+        ("<!-- not run: it fails -->\n```sh\nfalse\n```", True),
+        ("```console\n$ echo 17 rows in $HOME/x\n23 rows in /home/me/x\n```", True),
+        ("```console\n$ echo 17 rows\n17 shards\n```", False),
+        ('```console\n$ ls no-such-file 2>/dev/null; echo "exit $?"\nexit 2\n```', True),
+        ('```console\n$ true; echo "exit $?"\nexit 2\n```', False),
+        ("```python\nassert not 1\n```", False),
+        ("```python\n# x/y.py\nassert not 1\n```", True),
+    ],
+)
+def test_a_page_that_does_not_hold_fails(doc_page, tmp_path, block, passes):
+    (tmp_path / "page.md").write_text(f"# A page\n\n{block}\n")
+    page = doc_page(str(tmp_path / "page.md"))
+    assert len(page.blocks) == 1
+    with nullcontext() if passes else pytest.raises(AssertionError):
+        page.run(tmp_path)
 
 
 # --- page by page ---
