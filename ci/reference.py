@@ -310,7 +310,7 @@ def _option(param: Made) -> tuple[str, str, str]:
     if not param.is_flag:
         names += f" {param.metavar or _value_words(annotation)}"
     default = param.default.value if isinstance(param.default, Enum) else param.default
-    shown = param.show_default and default not in (None, False, "") and not param.multiple
+    shown = param.show_default and default is not None and default is not False and not param.multiple
     may_repeat = " May be repeated." if param.multiple and "repeated" not in param.help else ""
     return names, f"`{default}`" if shown else "", f"{param.help}{may_repeat}"
 

@@ -72,6 +72,15 @@ def test_the_default_that_help_names_is_the_ops(option):
     assert said.replace(",", "") == str(words.get(default, default))
 
 
+@pytest.mark.parametrize(("default", "told"), [(0, True), (0.0, True), (2, True), (None, False), ("", False)])
+def test_help_tells_a_default_and_zero_is_one(capsys, default, told):
+    kind = int if default is None else type(default)
+    parsed([Option("--thing", "what it is", "How", type=kind, default=default)], "--help")
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "--thing" in line]
+    assert ("[default:" in line) == told
+    assert (f"[default: {default}]" in line) == told
+
+
 def test_help_has_no_brackets_that_rich_would_take_for_markup():
     for option in (*RUN_OPTIONS, *PICTURE_OPTIONS):
         assert "[" not in option.help

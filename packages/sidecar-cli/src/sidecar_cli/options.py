@@ -68,7 +68,7 @@ def _parameter(option: Option, complete: Callable[[str], list[str]] | None) -> i
         rich_help_panel=option.group,
         metavar=option.metavar,
         autocompletion=complete,
-        show_default=option.default not in (None, False, ""),
+        show_default=option.tells_default,
     )
     kind: Any = option.type
     if option.choices:

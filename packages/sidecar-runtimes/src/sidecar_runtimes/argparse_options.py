@@ -77,8 +77,7 @@ class OptionParser(argparse.ArgumentParser):
 
 def _declared(option: Option) -> dict[str, Any]:
     """Returns what `add_argument` is to be told."""
-    shown = option.default not in (None, False, "") and not option.repeated
-    words = f"{option.help}{f'; default {option.default}' if shown else ''}".replace("%", "%%")
+    words = f"{option.help}{f'; default {option.default}' if option.tells_default else ''}".replace("%", "%%")
     declared: dict[str, Any] = {"help": words, "dest": option.parameter, "default": option.default}
     if option.type is bool:
         return {**declared, "action": "store_true"}

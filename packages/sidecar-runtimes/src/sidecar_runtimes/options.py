@@ -57,6 +57,11 @@ class Option:
         """Its name in Python."""
         return self.name.removeprefix("--").replace("-", "_")
 
+    @property
+    def tells_default(self) -> bool:
+        """Whether help tells the default: there is one, 0 among them, and it is more than a switch that is off."""
+        return not self.repeated and self.default is not None and self.default is not False and self.default != ""
+
     def check(self, value: object) -> None:
         """Raises UsageError for a number that is none (nan, inf) or out of range."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
