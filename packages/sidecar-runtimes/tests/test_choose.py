@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,14 @@ from sidecar_runtimes.run import RunOptions
 @pytest.fixture(autouse=True)
 def no_cluster_named(monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+
+@pytest.mark.parametrize(("runtime", "address"), [("ray", None), ("actor", None), ("auto", "1.2.3.4:6379")])
+def test_without_ray_its_runtimes_are_refused_before_anything_begins(plain, monkeypatch, runtime, address):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match="need the package ray, which cannot be imported: it is not installed"):
+        choose_runtime(plain, RunOptions(runtime=runtime, ray_address=address))
+    assert choose_runtime(plain, RunOptions(runtime="local")).name == "local"
 
 
 @pytest.fixture

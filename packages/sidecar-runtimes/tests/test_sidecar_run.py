@@ -170,7 +170,7 @@ def test_a_changed_value_makes_what_is_there_stale(sidecar_run):
     assert sidecar_run(PIPELINE, "--set", MAIN, "--output-prefix", "out").returncode == 0
     same = ("--output-prefix", "out", "--skip-existing", "--dry-run", "--json", "--set", MAIN)
     assert json.loads(sidecar_run(PIPELINE, *same).stdout)["states"]["done"] == 3
-    other = json.loads(sidecar_run(PIPELINE, *same, "--set", "operations[0].delay_s=0.001").stdout)
+    other = json.loads(sidecar_run(PIPELINE, *same, "--set", "operations[0].row_timeout_s=6").stdout)
     assert other["states"]["stale"] == 3
 
 
@@ -226,3 +226,25 @@ def test_help_loads_no_arrow():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_run_may_be_said_as_sidecar_says_it(sidecar_run):
+    done = sidecar_run("run", PIPELINE, "--set", MAIN, "--limit", "1", "--output-prefix", "out")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_job_with_a_slip_of_the_hand_is_named(sidecar_run):
+    refused = sidecar_run("verify-resize")
+    assert refused.returncode == 2
+    assert "no pipeline 'verify-resize'; did you mean 'verify-resized'?" in refused.stderr
+
+
+def test_a_runtime_that_is_not_there_changes_nothing(sidecar_run, image, monkeypatch, capsys, same_handlers):
+    arguments = (PIPELINE, "--set", MAIN, "--output-prefix", "out")
+    assert sidecar_run(*arguments).returncode == 0
+    before = {path: path.stat().st_mtime_ns for path in (image / "out").rglob("*")}
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.chdir(image)
+    assert main([*arguments, "--skip-existing", "--runtime", "ray"]) == 2
+    assert "it is not installed" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in (image / "out").rglob("*")} == before

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import yaml
 
 from sidecar_core.errors import ConfigError, UsageError
-from sidecar_core.problems import Problem, did_you_mean
+from sidecar_core.problems import Problem, counted, did_you_mean
 from sidecar_core.yaml_document import Loc, YamlDocument, describe, key_path, parse_yaml
 
 if TYPE_CHECKING:
@@ -165,8 +165,9 @@ def _list_at(here: object, loc: Loc, override: Override) -> list[object]:
         raise _no_such_place(f"{path} is {describe(here)}, not a list", override)
     items = cast("list[object]", here)
     if position >= len(items):
-        expected = f"{path}[0] to {path}[{len(items) - 1}]" if items else f"{path}=[…]"
-        raise _no_such_place(f"{path} has {len(items)} items", override, expected=expected)
+        last = f" to {path}[{len(items) - 1}]" if len(items) > 1 else ""
+        expected = f"{path}[0]{last}" if items else f"{path}=[…]"
+        raise _no_such_place(f"{path} has {counted(len(items), 'item')}", override, expected=expected)
     return items
 
 

@@ -12,6 +12,7 @@ from sidecar_core.problems import did_you_mean
 from sidecar_runtimes.local import LocalRuntime
 from sidecar_runtimes.options import RUNTIMES
 from sidecar_runtimes.ray_actors import RayActorRuntime
+from sidecar_runtimes.ray_cluster import refuse_without_ray
 from sidecar_runtimes.ray_tasks import RayTaskRuntime, refuse_side_inputs
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def choose_runtime(pipeline: Pipeline, options: RuntimeOptions) -> RuntimeChoice
     """Decides the runtime: the named one, or with `auto` one that fits the pipeline and what there is.
 
     Raises:
-        UsageError: no such runtime, or options that the named runtime would not heed.
+        UsageError: no such runtime, options that the named runtime would not heed, or Ray is not installed.
     """
     if options.runtime not in RUNTIMES:
         nearest = did_you_mean(options.runtime, RUNTIMES)
@@ -88,10 +89,12 @@ def choose_runtime(pipeline: Pipeline, options: RuntimeOptions) -> RuntimeChoice
         return RuntimeChoice("local", "asked for")
     if options.runtime != "auto":
         _refuse_unheeded(options, options.runtime)
+        refuse_without_ray()
         where = f"on the cluster that {named_by} names" if address else "on a cluster of this machine alone"
         return RuntimeChoice(options.runtime, f"asked for, {where}", address)
     if address is None:
         return RuntimeChoice("local", "no Ray cluster is named (--ray-address, RAY_ADDRESS)")
+    refuse_without_ray()
     name, why = choose_shape(pipeline)
     return RuntimeChoice(name, f"{named_by} names a cluster, and {why}", address)
 

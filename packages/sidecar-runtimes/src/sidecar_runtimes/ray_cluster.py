@@ -14,6 +14,7 @@ import sys
 import time
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self
 
 from sidecar_core.errors import SidecarError, UsageError
@@ -49,6 +50,20 @@ class ClusterError(SidecarError, RuntimeError):
     """The cluster cannot hold what the run asks for, or cannot be used."""
 
 
+def refuse_without_ray() -> None:
+    """Raises UsageError when Ray is not installed; for asking before anything begins, Ray is not imported."""
+    if find_spec("ray") is None:
+        raise _no_ray("it is not installed")
+
+
+def _no_ray(fact: object) -> UsageError:
+    return UsageError(
+        f"the runtimes 'ray' and 'actor' need the package ray, which cannot be imported: {fact}",
+        None,
+        "uv add 'sidecar-runtimes[ray]' (pip install 'sidecar-runtimes[ray]'), or --runtime local",
+    )
+
+
 def load_ray() -> Any:  # noqa: ANN401 - Ray is optional, and so are its types
     """Imports Ray with an environment that keeps it quiet; what the user set stays.
 
@@ -63,11 +78,7 @@ def load_ray() -> Any:  # noqa: ANN401 - Ray is optional, and so are its types
         for part in ("ray.exceptions", "ray.util.scheduling_strategies"):
             import_module(part)
     except ImportError as error:
-        raise UsageError(
-            f"the runtimes 'ray' and 'actor' need the package ray, which cannot be imported: {error}",
-            None,
-            "uv add 'sidecar-runtimes[ray]' (pip install 'sidecar-runtimes[ray]'), or --runtime local",
-        ) from error
+        raise _no_ray(error) from error
     return ray
 
 

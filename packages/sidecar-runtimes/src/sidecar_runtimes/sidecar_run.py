@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     prepare_process()
     job = _JOBS.get(given[0]) if given else None
-    return exit_status(lambda: job(given[1:]) if job is not None else _run(given), given)
+    return exit_status(lambda: _run(given) if job is None else job(given[1:]), given)
 
 
 def existing_pipeline(named: str) -> Path:
@@ -75,7 +75,7 @@ def existing_pipeline(named: str) -> Path:
         return path
     folders = {folder.absolute(): folder for folder in (_configs() / "pipelines", path.parent)}.values()
     present = [str(file) for folder in folders for file in _yaml_files(folder)]
-    nearest = did_you_mean(path.name, [Path(file).name for file in present])
+    nearest = did_you_mean(path.name, [*(Path(file).name for file in present), *_JOBS])
     looked = " or ".join(str(folder) for folder in folders)
     expected = ", ".join(present) if present else f"a YAML file; there is none in {looked}"
     raise UsageError(f"no pipeline {named!r}{nearest}", expected)
@@ -135,7 +135,11 @@ def _verify_resized(arguments: Sequence[str]) -> bool:
     return verify_resized_job(options, _show(options))
 
 
-_JOBS: Mapping[str, Callable[[Sequence[str]], bool]] = {"verify": _verify, "verify-resized": _verify_resized}
+_JOBS: Mapping[str, Callable[[Sequence[str]], bool]] = {
+    "run": _run,  # what `sidecar` calls it
+    "verify": _verify,
+    "verify-resized": _verify_resized,
+}
 
 
 def _show(options: Mapping[str, Any]) -> Show:
