@@ -19,6 +19,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sidecar_core.storage.s3 import PART_BYTES, SINGLE_PUT_BYTES
+from sidecar_core.storage.s3_client import RetryPolicy
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -353,6 +355,19 @@ def test_s3(doc_page, tmp_path, picture, s3):
     assert re.search(r"\b2 shards aligned", shown)
     there = {each["Key"] for each in client.list_objects_v2(Bucket="example-bucket")["Contents"]}
     assert {"photos_sidecar/part-1.parquet", "photos_team_sidecar/part-0.parquet"} <= there
+
+
+def test_s3_says_what_is_tried_again(doc_page):
+    text = " ".join(doc_page("docs/s3.md").text.split())
+    policy = RetryPolicy()
+    assert f"up to {policy.attempts} calls, with waits of up to {policy.longest_wait_s:g} s" in text
+    assert f"for {policy.give_up_s / 60:g} minutes at most" in text
+    assert f"up to {policy.connect_attempts} calls" in text
+    assert f"{policy.silence_s:g} s without a byte; a body that moves less than" in text
+    assert f"less than {policy.slow_bytes_per_s / 1024:g} KiB/s for a minute" in text
+    assert policy.slow_window_s == 60
+    assert f"one object up to {SINGLE_PUT_BYTES >> 20} MiB" in text
+    assert f"one PUT a part of {PART_BYTES >> 20} MiB" in text
 
 
 @runs("docs/adding-an-op.md")

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from sidecar_core import open_aligned
 from sidecar_core.align import key_digest
+from sidecar_core.errors import AlignmentError, ShardError
 from sidecar_core.footer import read_footer
 from sidecar_core.lease import LeaseRecord
 from sidecar_core.storage import open_storage
@@ -102,6 +103,54 @@ def test_a_writer_that_moves_a_row_is_found_out(folder, run_in, tmp_path):
     pq.write_table(table.take([1, 0, 2]), path)
     command = [sys.executable, "-m", "sidecar_cli.main", "verify", "moved", "--main-prefix", str(folder / "photos")]
     assert "misaligned" in run_in(tmp_path, command, status=1).stdout
+
+
+def rewritten(folder, tmp_path, **changes):
+    """Returns a copy of the sidecar in which every footer has these values; None takes a key away."""
+    shutil.copytree(folder / "photos_sizes", tmp_path / "copy")
+    for rel_path in SHARDS:
+        table = pq.read_table(tmp_path / "copy" / rel_path)
+        metadata = pq.read_metadata(tmp_path / "copy" / rel_path).metadata
+        held = {key: value for key, value in metadata.items() if key.startswith(b"sidecar.")}
+        held |= {f"sidecar.{name}".encode(): value for name, value in changes.items()}
+        held = {key: value for key, value in held.items() if value is not None}
+        pq.write_table(table.replace_schema_metadata(held), tmp_path / "copy" / rel_path)
+    return tmp_path / "copy"
+
+
+def test_readers_ignore_what_they_do_not_know_and_ask_for_every_key(folder, tmp_path):
+    inputs = json.dumps([{"kind": "main", "uri": "x", "size_bytes": 1, "checksum": "from later"}])
+    later = rewritten(folder, tmp_path, inputs=inputs, later="1")
+    assert open_aligned(folder / "photos", [later], columns=["size"]).read_all().num_rows == 4
+    for key in ("version", "invalid", "key_digest_row_groups"):
+        lacking = rewritten(folder, tmp_path / key, **{key: None})
+        with pytest.raises(ShardError, match=rf"no key 'sidecar.{key}'"):
+            open_aligned(folder / "photos", [lacking], columns=["size"]).read_all()
+
+
+def test_a_footer_about_other_keys_is_found_out_and_one_that_is_not_there_is_none(folder, tmp_path, run_in):
+    other = rewritten(folder, tmp_path, key_digest="0" * 64)
+    with pytest.raises(AlignmentError, match="not those that its footer tells"):
+        open_aligned(folder / "photos", [other], columns=["size"]).read_all()
+    names = ("fingerprint", "run_id", "version", "inputs", "rows", "key_digest", "key_digest_row_groups", "invalid")
+    bare = rewritten(folder, tmp_path / "bare", **dict.fromkeys(names))
+    read = open_aligned(folder / "photos", [bare], columns=["size"], key_column="image_key").read_all()
+    assert read.num_rows == 4
+    text = DATASET.replace("photos\nsidecar_prefix: out", f"{folder}/photos\nsidecar_prefix: {tmp_path}/out")
+    (tmp_path / "dataset.yaml").write_text(text)
+    (tmp_path / "p.yaml").write_text("dataset: dataset.yaml\noperations: [{type: extract_scaffold}]\n")
+    command = [sys.executable, "-m", "sidecar_cli.main", "run", "p.yaml", "--output-prefix", str(bare), "--dry-run"]
+    planned = json.loads(run_in(tmp_path, [*command, "--skip-existing", "--json"]).stdout)
+    assert planned["states"]["stale"] == len(SHARDS)
+
+
+def test_a_manifest_with_two_fields_is_enough_for_verify(folder, tmp_path, run_in):
+    shutil.copytree(folder / "photos_sizes", tmp_path / "told", ignore=shutil.ignore_patterns("_sidecar"))
+    (tmp_path / "told/_sidecar/runs").mkdir(parents=True)
+    told = {"dataset": {"main_prefix": str(folder / "photos"), "key_column": "image_key"}}
+    (tmp_path / "told/_sidecar/runs/20260101T000000Z-a.json").write_text(json.dumps(told))
+    shown = run_in(tmp_path, [sys.executable, "-m", "sidecar_cli.main", "verify", "told", "--all"]).stdout
+    assert "3 shards aligned" in shown
 
 
 def test_footer_keys_are_those_of_the_page(doc_page, made):
