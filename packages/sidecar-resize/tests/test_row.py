@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import pickle
 import random
 import struct
 
 import pytest
 from PIL import Image, ImageChops, ImageCms, ImageStat
+from sidecar_core.errors import SidecarError
 from sidecar_core.reasons import Reason
+from sidecar_resize.headers import UnusableImageError
 from sidecar_resize.row import resize_row
 from sidecar_resize.spec import PixelSpec, ResizeSpec
 from sidecar_resize.testing.pictures import (
@@ -451,3 +454,14 @@ def test_quality_and_method_change_the_bytes():
     }
     assert len(set(made.values())) == 4
     assert len(made[50, 2]) < len(made[95, 2])
+
+
+def test_an_area_that_no_size_fits_is_refused_before_any_row():
+    with pytest.raises(ValueError, match="multiples of 32 px has an area within 10 % of 64 px"):
+        ResizeSpec((AREA_512, 64))
+
+
+def test_why_a_picture_is_unusable_survives_pickling():
+    error = pickle.loads(pickle.dumps(UnusableImageError(Reason.TRUNCATED, "half of it")))
+    assert (error.reason, error.detail, str(error)) == (Reason.TRUNCATED, "half of it", "truncated: half of it")
+    assert isinstance(error, SidecarError)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from sidecar_core.errors import SidecarError
 from sidecar_core.reasons import Reason
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Need(Flag):
 PIXELS = Need.ANALYSIS | Need.FULL_LUMA
 
 
-class UnreadableError(Exception):
+class UnreadableError(SidecarError):
     """A picture, or what a filter needs of it, cannot be had.
 
     Attributes:
@@ -58,7 +59,8 @@ class UnreadableError(Exception):
     """
 
     def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(reason, detail)
+        super().__init__(f"{reason}: {detail}")
+        self.args = (reason, detail)  # with which it is made again in another process
         self.reason = reason
         self.detail = detail
 

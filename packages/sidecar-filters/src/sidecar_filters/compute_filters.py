@@ -57,7 +57,7 @@ class ComputeFilters(BaseOp):
         Attributes:
             filters: names of filters, in the order of the columns.
             workers: child processes (also accepted as `threads`); default what the run was given.
-            row_timeout_s: seconds after which a row is given up.
+            row_timeout_s: seconds after which a row is given up; where one filter hangs, the others get as long again.
             max_pixels: pictures whose header declares more are not decoded.
         """
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from sidecar_resize.geometry import candidate_sizes
+
 OutputFormat = Literal["webp", "png", "jpeg"]
 
 
@@ -44,7 +46,14 @@ class ResizeSpec:
     Attributes:
         areas_px: target areas in square pixels.
         pixels: how pixels are treated.
+
+    Raises:
+        ValueError: no size fits one of the areas and the patch.
     """
 
     areas_px: tuple[int, ...]
     pixels: PixelSpec = PixelSpec()
+
+    def __post_init__(self) -> None:
+        for area_px in self.areas_px:
+            candidate_sizes(area_px, self.pixels.patch)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sidecar_core.errors import SidecarError
+
 if TYPE_CHECKING:
     from sidecar_core.reasons import Reason
 
 MAX_PROFILE_BYTES = 4 * 2**20  # the largest printer profiles are about 3 MiB
 
 
-class UnusableImageError(Exception):
+class UnusableImageError(SidecarError):
     """A picture cannot be used; caught where a row's audit is written.
 
     Attributes:
@@ -20,7 +22,8 @@ class UnusableImageError(Exception):
     """
 
     def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(reason, detail)
+        super().__init__(f"{reason}: {detail}")
+        self.args = (reason, detail)  # with which it is made again in another process
         self.reason = reason
         self.detail = detail
 
