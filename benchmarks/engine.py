@@ -9,6 +9,7 @@ I1  resizing in isolated child processes beside the same calls in this process; 
     shard with five rows that end their process beside the same shard without them; wall time
 W1  rows a second of two workers beside one; wall time
 
+Where the same calls are made in this process, glibc keeps freed memory as it does in isolated children.
 The contestants take turns in each round; figures are medians of the rounds' ratios. DIR holds JPEGs, else one is
 drawn. Wall times mean something on an idle machine only.
 """
@@ -28,6 +29,7 @@ import pyarrow.parquet as pq
 from paired import in_turn, show
 from sidecar_core.dataset import load_dataset
 from sidecar_core.isolation import IsolationOptions, IsolationPool
+from sidecar_core.isolation.child import keep_freed_memory
 from sidecar_core.nulls import null_column
 from sidecar_core.pipeline import build_pipeline
 from sidecar_resize.row import resize_row
@@ -49,6 +51,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    keep_freed_memory()
     images = list(itertools.islice(itertools.cycle(read_images(arguments.images)), arguments.rows))
     figures: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,4 +1,4 @@
-"""The programs of others that `peers.py` measures, each run in an environment that holds its packages and not ours.
+"""The programs of others that `peers.py` and `filters.py` measure, each run in an environment that holds its packages.
 
 Usage: python benchmarks/peer_programs.py NAME MAIN OUT NUMBER
 
@@ -6,7 +6,8 @@ MAIN is a folder with `shard/main.parquet` (image_key, image), `files/` (the sam
 `urls.parquet`. OUT becomes a Parquet file or a folder of them. All but img2dataset do the same to a picture: decode in
 full, turn upright, Pillow's LANCZOS, crop to the size of `sidecar_resize.geometry` (which needs nothing else, and of
 which PYTHONPATH has a copy), WEBP of quality 95 with method NUMBER. img2dataset resizes by itself, and cannot crop to
-such sizes: NUMBER is the length of shorter sides in pixels.
+such sizes: NUMBER is the length of shorter sides in pixels. cleanvision looks at the pictures of MAIN, a folder, and
+writes its CPU seconds to OUT.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ WORKERS = 2
 BATCH_ROWS = 32
 AREA_PX = 512 * 512
 QUALITY = 95
+CLEANVISION_ISSUES = ("dark", "light", "blurry", "low_information", "odd_aspect_ratio", "odd_size", "grayscale")
 
 
 def resize_one(image: bytes, method: int) -> bytes:
@@ -119,7 +121,25 @@ def img2dataset(main: Path, out: Path, shorter_side_px: int) -> None:
     )
 
 
-PROGRAMS = {"pillow": pillow_pool, "huggingface": huggingface, "daft": daft, "img2dataset": img2dataset}
+def cleanvision(main: Path, out: Path, _: int) -> None:
+    """cleanvision: its checks of single pictures, one process."""
+    import time
+
+    from cleanvision import Imagelab
+
+    lab = Imagelab(data_path=str(main))
+    started = time.process_time()
+    lab.find_issues({name: {} for name in CLEANVISION_ISSUES}, n_jobs=1)
+    out.write_text(str(time.process_time() - started))
+
+
+PROGRAMS = {
+    "cleanvision": cleanvision,
+    "pillow": pillow_pool,
+    "huggingface": huggingface,
+    "daft": daft,
+    "img2dataset": img2dataset,
+}
 
 if __name__ == "__main__":
     PROGRAMS[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))

@@ -22,7 +22,6 @@ pictures are drawn.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import io
 import itertools
 import json
@@ -43,6 +42,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import resize as resize_benchmark
+from environments import DEFAULT_FOLDER, NotInstallableError, make_environment
 from PIL import Image, ImageOps
 from sidecar_resize import geometry
 
@@ -100,8 +100,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="contestants whose names begin so")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    parser.add_argument("--environments", type=Path, default=cache / "sidecar-benchmarks")
+    parser.add_argument("--environments", type=Path, default=DEFAULT_FOLDER)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     chosen = [each for each in CONTESTANTS if not options.only or each.name.startswith(tuple(options.only))]
@@ -148,30 +147,14 @@ def make_environments(contestants: list[Contestant], root: Path) -> tuple[dict[C
     """Returns each contestant's Python, and for those that cannot be installed, why."""
     pythons: dict[Contestant, Path] = {}
     unavailable: dict[str, str] = {}
-    root.mkdir(parents=True, exist_ok=True)
     for each in contestants:
-        if not each.requirements:
+        if each.program is None:
             pythons[each] = Path(sys.executable)
             continue
-        text = "\n".join((platform.python_version(), *each.requirements))
-        folder = root / f"{each.program}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-        python = folder / "bin/python"
-        if not (folder / "complete").exists():
-            print(f"installing {', '.join(each.requirements)}", file=sys.stderr, flush=True)
-            commands = (
-                ["uv", "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)],
-                ["uv", "pip", "install", "--quiet", "--python", str(python), "--compile-bytecode", *each.requirements],
-            )
-            for command in commands:
-                # from outside of this workspace, whose pins are not theirs
-                done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
-                if done.returncode:
-                    unavailable[each.name] = done.stderr.strip()[-500:]
-                    break
-            else:
-                (folder / "complete").touch()
-        if each.name not in unavailable:
-            pythons[each] = python
+        try:
+            pythons[each] = make_environment(each.program, each.requirements, root)
+        except NotInstallableError as error:
+            unavailable[each.name] = str(error)
     return pythons, unavailable
 
 

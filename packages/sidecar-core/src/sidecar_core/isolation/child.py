@@ -71,7 +71,7 @@ def main(fd: int, parent_pid: int, memory_cap_bytes: int) -> NoReturn:
     global _sink  # noqa: PLW0603 - one process, one sink
     os.set_inheritable(fd, False)
     _die_with_parent(parent_pid)
-    _keep_freed_memory()
+    keep_freed_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its children
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _limit_memory(memory_cap_bytes)
@@ -201,7 +201,7 @@ def _die_with_parent(parent_pid: int) -> None:
         os._exit(0)
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Lets glibc keep up to 64 MiB that a row has freed for the next one.
 
     It comes to that by itself once a block of 32 MiB was freed. Until then it returns the pixels of each row to the
