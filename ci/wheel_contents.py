@@ -31,10 +31,15 @@ MAY_ASK_FOR = {
         "sql": {"duckdb"},
     },
 }
+JOBS = ("filters-actor", "filters-task", "resize", "verify")
 # What is no Python and must be there, whatever the source folder holds.
 MUST_HOLD = {
     "sidecar-filters": ["sidecar_filters/schemas/filters.yaml"],
-    "sidecar-cli": ["sidecar_cli/report/templates/report.html.jinja", "sidecar_cli/templates/overlay.html.jinja"],
+    "sidecar-cli": [
+        *(f"sidecar_cli/report/templates/report.{kind}" for kind in ("html.jinja", "css", "js")),
+        "sidecar_cli/templates/overlay.html.jinja",
+        *(f"sidecar_cli/jobs/{kind}/{name}.yaml" for kind in ("kuberay", "utp") for name in JOBS),
+    ],
 }
 
 
