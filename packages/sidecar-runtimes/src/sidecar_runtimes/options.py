@@ -215,7 +215,7 @@ RUNTIME_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "--max-inflight",
-        "with ray: tasks submitted at a time; default twice what the cluster holds",
+        "with ray: tasks submitted at a time; default twice what the cluster holds, at least 16",
         _RAY,
         type=int,
         metavar="N",
