@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sidecar_cli.command_table import COMMANDS
 from sidecar_core.storage.s3 import PART_BYTES, SINGLE_PUT_BYTES
 from sidecar_core.storage.s3_client import RetryPolicy
 
@@ -135,6 +136,13 @@ def test_links_lead_somewhere(doc_page, path):
         assert found.exists(), target
         if anchor and found.suffix == ".md":
             assert anchor in anchors(found.read_text(encoding="utf-8")), target
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_commands_that_pages_name_are_commands(doc_page, path):
+    named = re.findall(r"`(?:\./)?sidecar ([a-z][\w-]*)", doc_page(path).text)
+    named += re.findall(r"^(?:\./)?sidecar ([a-z][\w-]*)", doc_page(path).text, re.MULTILINE)
+    assert set(named) <= {command.name for command in COMMANDS}
 
 
 def test_the_index_leads_to_every_page(doc_page):
