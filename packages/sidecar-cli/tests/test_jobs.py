@@ -155,9 +155,11 @@ def test_a_plan_writes_its_job(sidecar_here, team, checked, kind):
         group = job["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]
         amounts = group["template"]["spec"]["containers"][0]["resources"]["limits"]
         gib = int(amounts["memory"].removesuffix("Gi"))
+        assert (amounts["cpu"], gib) == ("95", 364)
         assert group["replicas"] * int(gib * 0.69 / 6) >= 1447 > (group["replicas"] - 1) * int(gib * 0.69 / 6)
     else:
-        assert job["compute_config"]["worker_nodes"][0]["min_nodes"] == 33
+        (group,) = job["compute_config"]["worker_nodes"]
+        assert (group["min_nodes"], group["instance_type"]) == (33, "m5.24xlarge")
     refused = sidecar_here(*arguments)
     assert refused.returncode == 3
     assert "exists" in refused.stderr
@@ -185,6 +187,18 @@ def test_a_job_is_for_the_nodes_that_are_to_be_had(written):
     job, command = written("utp", "--nodes", "10")
     assert job["compute_config"]["worker_nodes"][0]["max_nodes"] == 10
     assert "--max-inflight 440 " in command
+
+
+def test_a_job_reserves_what_was_planned_for_each_worker(written):
+    _, command = written("utp", "--actor-cpus", "3", "--actor-memory-gb", "7.5")
+    assert "--task-cpus 3 --task-memory-gb 7.5 " in command
+
+
+def test_a_pipeline_for_actors_gets_them(written, team):
+    many = f"{team.pipeline.read_text()}  - {{type: compute_filters, filters: [luma, clarity, saturation]}}\n"
+    (team.pipeline.parent / "many.yaml").write_text(many)
+    _, command = written("utp", "--actor-cpus", "3", pipeline="many")
+    assert "--runtime actor --ray-address auto --num-actors 1447 --actor-cpus 3 --actor-memory-gb 6 " in command
 
 
 def test_a_pod_holds_fewer_workers_than_its_node(written):

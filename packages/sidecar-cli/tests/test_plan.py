@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 from sidecar_core.isolation.options import available_cores
 
 GIVEN = ("--observed-rate", "0.12", "--observed-actors", "32", "--rows-per-shard", "512")
@@ -56,8 +60,23 @@ def test_a_smoke_run_gives_rate_and_memory(plan, team):
     assert (found["smoke"]["shards"], found["smoke"]["rows"], found["rows_per_shard"]) == (2, 10, 5)
     assert found["smoke"]["decode_share"] is None  # it looks at no pixels
     assert found["observed"]["shards_per_s"] > 0
-    assert found["worker"]["memory_gib"] * 2**30 >= found["smoke"]["main_peak_bytes"]
+    peak_bytes = found["smoke"]["main_peak_bytes"] + found["smoke"]["worker_peak_bytes"]
+    assert found["worker"]["memory_gib"] == math.ceil(peak_bytes * 1.25 / 2**30 / 0.5) * 0.5
     assert found["runtime"]["name"] == "ray"
+
+
+def test_of_pictures_it_is_told_how_much_of_the_time_decoding_takes(plan, team):
+    data = io.BytesIO()
+    Image.linear_gradient("L").convert("RGB").resize((900, 700)).save(data, "JPEG")
+    for path in team.main.rglob("*.parquet"):
+        table = pq.read_table(path)
+        pictures = pa.array([data.getvalue()] * table.num_rows)
+        pq.write_table(table.set_column(table.schema.get_field_index("image"), "image", pictures), path)
+    with team.pipeline.open("a") as file:
+        file.write("  - {type: compute_filters, filters: [luma]}\n")
+    found = json.loads(plan("--smoke", "1", "--json").stdout)
+    assert found["smoke"]["invalid_rows"] == 0
+    assert 0 < found["smoke"]["decode_share"] <= 1
 
 
 def test_a_smoke_run_takes_no_more_cores_than_there_are(plan):

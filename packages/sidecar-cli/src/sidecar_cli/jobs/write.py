@@ -68,18 +68,17 @@ def write_job(plan: ClusterPlan, *, kind: str, file: Path, pipeline: Path, overr
 
     Args:
         plan: the plan.
-        kind: `kuberay` or `utp`.
+        kind: `kuberay` or `utp`, which `check_target` has looked at.
         file: where it goes; must not exist.
         pipeline: the pipeline's file, which the image has under the same name.
         overrides: the values of `--set` that the plan was made with, which the job takes over; a main prefix only when
             it has a scheme, since no other machine has this one's folders.
 
     Raises:
-        UsageError: no such kind, or no worker fits into a pod.
+        UsageError: no worker fits into a pod.
         RefusedError: the file exists.
         StorageError: it cannot be written.
     """
-    check_target(kind, file)
     nodes = plan.nodes
     pod = replace(
         nodes.instance,
