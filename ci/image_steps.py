@@ -24,7 +24,13 @@ IMAGE_PATHS = re.compile(r"(?<![\w./-])/(?=(?:build|opt/sidecar|app)\b)")
 
 def main() -> int:
     """Does the steps of the Dockerfile that is named on the command line."""
+    if len(sys.argv) < 3 or not all("=" in argument for argument in sys.argv[3:]):
+        sys.exit(f"usage: {__doc__.splitlines()[2].strip()}")
     dockerfile, folder = Path(sys.argv[1]), Path(sys.argv[2]).resolve()
+    if not dockerfile.is_file():
+        sys.exit(f"no {dockerfile}; there are {', '.join(sorted(map(str, ROOT.glob('deploy/Dockerfile.*'))))}")
+    if folder.exists() and any(folder.iterdir()):
+        sys.exit(f"{folder} is not empty")
     given = dict(argument.split("=", 1) for argument in sys.argv[3:])
     stages = stages_of(dockerfile.read_text())
     image = Image(folder, given)

@@ -85,6 +85,31 @@ def test_install_steps_and_smoke_job(name, tmp_path, capsys):
     assert smoke.stdout.endswith(f"smoke job of {name}: ok\n")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "usage: python ci/image_steps.py"),
+        ([DEPLOY / "Dockerfile.cpu"], "usage: python ci/image_steps.py"),
+        ([DEPLOY / "Dockerfile.cpu", "out", "RAY"], "usage: python ci/image_steps.py"),
+        ([DEPLOY / "Dockerfile.gpu", "out"], "Dockerfile.cpu"),
+        ([DEPLOY / "Dockerfile.cpu", ROOT / "deploy"], "deploy is not empty"),
+    ],
+    ids=["nothing", "no folder", "no value", "no Dockerfile", "a full folder"],
+)
+def test_steps_that_cannot_be_done_are_said(tmp_path, arguments, said):
+    done = subprocess.run(
+        [sys.executable, ROOT / "ci/image_steps.py", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", IMAGES)
 def test_nothing_is_resolved_while_an_image_is_built(name):
     installs = [line for line in dockerfile(name).replace("\\\n", " ").splitlines() if " install " in line]
