@@ -17,6 +17,7 @@ from sidecar_resize.testing.pictures import encoded_scene
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCED = re.compile(r"(?:^<!-- not run: ([^\n]+) -->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+A_FILE = re.compile(r"# ([\w/.-]+\.\w+)\n")
 PROGRAMS = str(Path(sys.executable).parent)
 SETTINGS = {
     "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
@@ -35,11 +36,19 @@ class Block:
         language: `sh`, `console`, `python`, `yaml`, …
         text: what stands in it.
         not_run: why it is not run, from the line `<!-- not run: … -->` above it; None for others.
+        section: the headline above it.
     """
 
     language: str
     text: str
     not_run: str | None
+    section: str
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it holds commands that are run as they stand there; not what is a file."""
+        runs = self.language in {"sh", "console", "python"} and self.not_run is None
+        return runs and not A_FILE.match(self.text)
 
 
 class Page:
@@ -48,7 +57,13 @@ class Page:
     def __init__(self, path: str) -> None:
         self.path = path
         self.text = (ROOT / path).read_text(encoding="utf-8")
-        self.blocks = [Block(language, text, why or None) for why, language, text in FENCED.findall(self.text)]
+        self.blocks = [
+            Block(found[2], found[3], found[1], self._headline(found.start())) for found in FENCED.finditer(self.text)
+        ]
+
+    def _headline(self, end: int) -> str:
+        """Returns the last headline of a section before this place, or an empty text."""
+        return next(reversed(re.findall(r"^##+ (.*)$", self.text[:end], re.MULTILINE)), "")
 
     def of(self, *languages: str) -> list[str]:
         """Returns the text of each block in one of these languages."""
@@ -57,12 +72,12 @@ class Page:
     def write_files(self, folder: Path) -> None:
         """Writes each block whose first line is a comment with nothing but a path, as `# my_team/ops.py`."""
         for block in self.blocks:
-            named = re.match(r"# ([\w/.-]+\.\w+)\n", block.text)
+            named = A_FILE.match(block.text)
             if named:
                 (folder / named[1]).parent.mkdir(parents=True, exist_ok=True)
                 (folder / named[1]).write_text(block.text, encoding="utf-8")
 
-    def run(self, folder: Path, *, env=None, before=None, prelude="") -> str:
+    def run(self, folder: Path, *, env=None, before=None, prelude="", sections=()) -> str:
         """Runs what the page says, from its first block to its last, and returns all that was shown on stdout.
 
         Shell blocks must end with status 0, commands of `console` blocks with the status that is shown, and what such
@@ -74,13 +89,14 @@ class Page:
             env: further variables.
             before: functions to call before the first block that holds a text.
             prelude: Python code before that of the page.
+            sections: headlines; only the blocks right below these are run.
         """
         shown: list[str] = []
         waiting = dict(before or {})
         for block in self.blocks:
             for text in [text for text in waiting if text in block.text]:
                 waiting.pop(text)()
-            if block.not_run is not None or re.match(r"# [\w/.-]+\.\w+\n", block.text):
+            if not block.is_run or (sections and block.section not in sections):
                 continue
             if block.language == "sh":
                 shown += run(folder, ["bash", "-euo", "pipefail", "-c", block.text], env=env).stdout.splitlines()

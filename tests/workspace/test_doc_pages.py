@@ -121,7 +121,7 @@ def test_what_is_not_run_is_listed_here(doc_page, path):
     assert all(any(block.text.startswith(begins) for _, begins in listed) for block in marked)
     marks = re.findall("^<!-- not run", page.text, re.MULTILINE)
     assert len(marks) == len(marked), "a mark is not right above its block"
-    if any(block.language in {"sh", "console", "python"} and block.not_run is None for block in page.blocks):
+    if any(block.is_run for block in page.blocks):
         assert path in RUN | RUN_ELSEWHERE or path.startswith("docs/api/"), f"no test runs {path}"
 
 
@@ -403,21 +403,39 @@ def test_adding_a_struct_type(doc_page, tmp_path, picture):
     assert made == [dict.fromkeys(rating), rating, dict.fromkeys(rating)]
 
 
-@runs("docs/ray.md")
-@pytest.mark.ray
-@pytest.mark.slow
-def test_ray(doc_page, tmp_path, picture, cluster):
+LAPTOP = ("On a laptop", "Cancelling")
+CLUSTER = ("On a cluster that is there",)
+
+
+@pytest.fixture
+def ray_folder(tmp_path, picture):
     write_yaml(tmp_path, "photos", main=tmp_path / "data/photos", operations=MEASURE)
     for part in range(3):
         write(tmp_path / f"data/photos/part-{part}.parquet", rows(3, picture))
-    environment = {"RAY_AUTH_MODE": "disabled"}
-    at_the_cluster = {"photos_cluster/ --dry-run": lambda: environment.update(RAY_ADDRESS=cluster())}
-    shown = doc_page("docs/ray.md").run(tmp_path, env=environment, before=at_the_cluster)
-    assert "RAY_ADDRESS names a cluster" in shown
-    made = [pq.read_table(tmp_path / f"data/photos_{name}") for name in ("tasks", "actors", "cluster")]
+    return tmp_path
+
+
+@runs("docs/ray.md")
+def test_ray_is_run_in_two_parts(doc_page):
+    assert {block.section for block in doc_page("docs/ray.md").blocks if block.is_run} == {*LAPTOP, *CLUSTER}
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_ray_on_a_laptop(doc_page, ray_folder):
+    doc_page("docs/ray.md").run(ray_folder, env={"RAY_AUTH_MODE": "disabled"}, sections=LAPTOP)
+    made = [pq.read_table(ray_folder / f"data/photos_{name}") for name in ("tasks", "actors")]
     assert made[0].num_rows == 9
     assert made[0].equals(made[1])
-    assert made[0].equals(made[2])
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_ray_on_a_cluster(doc_page, ray_folder, cluster):
+    environment = {"RAY_AUTH_MODE": "disabled", "RAY_ADDRESS": cluster()}
+    shown = doc_page("docs/ray.md").run(ray_folder, env=environment, sections=CLUSTER)
+    assert "RAY_ADDRESS names a cluster" in shown
+    assert pq.read_table(ray_folder / "data/photos_cluster").num_rows == 9
 
 
 @pytest.fixture
