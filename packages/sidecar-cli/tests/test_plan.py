@@ -40,6 +40,16 @@ def test_the_golden_example(plan):
     assert (found["workers"], found["shards_per_hour"]) == (1447, 19532)
 
 
+def test_small_numbers_are_not_rounded_away(plan):
+    tiny = ("--rows", "100000", "--instance-type", "m5.large", "--nodes", "1")
+    done = plan(*GIVEN, "--actor-memory-gb", "0.5", "--target-rows-per-hour", "34000", *tiny)
+    assert " 1 CPU, 0.5 GiB\n" in done.stdout
+    assert " 5 CPUs, 2.5 GiB\n" in done.stdout
+    assert "5.5 GiB for workers (0.69): 11 workers a node, 1 node" in done.stdout
+    assert "2 on 1 node" in done.stdout
+    assert "0.69 USD for the nodes" in done.stdout
+
+
 def test_the_nodes_that_are_to_be_had_give_workers_and_hours(plan):
     arguments = (*GIVEN, "--actor-memory-gb", "6", "--rows", "100000000", "--nodes", "10", "--json")
     found = json.loads(plan(*arguments).stdout)

@@ -40,6 +40,7 @@ _SHARDS_LOOKED_AT = 8
 _HEADROOM = 1.25
 _MEMORY_STEP_GIB = 0.5
 _BUSY_RATIO = 1.5
+_WHOLE_USD = 100  # from here on cents say nothing
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ def plan_view(plan: ClusterPlan) -> list[Block]:
     asked = request.target_rows_per_hour
     hourly = shards_per_hour(asked, plan.rows_per_shard)
     rate, needed = _number(plan.observed.shards_per_s), _number(hourly / 3600)
-    total_gib = plan.workers * plan.size.memory_gib
+    total = f"{plan.workers * plan.size.memory_gib:,.1f}".removesuffix(".0")
     kind = nodes.instance
     exposed = f"{kind.memory_gib * nodes.memory_fraction:.1f} GiB for workers ({nodes.memory_fraction:g})"
     view: list[Block] = [*_smoke_view(plan)]
@@ -208,7 +209,7 @@ def plan_view(plan: ClusterPlan) -> list[Block]:
                 (name, f"{needed} / {rate} x {plan.observed.workers:,} = {plan.workers:,}"),
                 ("runtime", f"{plan.shape[0]}: {plan.shape[1]}"),
                 ("each", f"{counted(plan.size.cpus, 'CPU')}, {plan.size.memory_gib:g} GiB"),
-                ("together", f"{counted(plan.workers * plan.size.cpus, 'CPU')}, {total_gib:,.0f} GiB"),
+                ("together", f"{counted(plan.workers * plan.size.cpus, 'CPU')}, {total} GiB"),
             ],
             title="From the rate to the workers",
         )
@@ -283,7 +284,8 @@ def _duration_view(found: Duration, title: str) -> Facts:
         ("hours", f"{found.hours:,.2f}"),
     ]
     if found.usd is not None:
-        pairs.append(("cost", f"{found.usd:,.0f} USD for the nodes, at list price"))
+        usd = f"{found.usd:,.0f}" if found.usd >= _WHOLE_USD else f"{found.usd:,.2f}"
+        pairs.append(("cost", f"{usd} USD for the nodes, at list price"))
     return Facts(pairs, title=title)
 
 
