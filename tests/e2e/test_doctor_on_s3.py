@@ -79,6 +79,6 @@ def test_init_looks_at_a_bucket_and_writes_nothing_there(sidecar, s3, tmp_path):
     text = (tmp_path / "configs/datasets/pets.yaml").read_text()
     assert f"main_prefix: s3://{BUCKET}/main/\n" in text
     assert "storage: {region: us-east-1}\n" in text
-    assert "image column 'image': its first 1 values begin like no picture" in done.stderr
+    assert "image column 'image': no picture among its first 1 value" in done.stderr
     sidecar("run", "configs/pipelines/pets.yaml", "--dry-run", env=environment)
     assert everything_in(client) == before

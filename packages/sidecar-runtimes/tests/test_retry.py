@@ -92,7 +92,7 @@ def test_shards_that_are_not_there_are_counted(tmp_path, pipeline):
 def test_stale_shards_are_refused(tmp_path, pipeline):
     run(pipeline)
     write_main(tmp_path / "main", {"part-2.parquet": [b"other"] * 12})
-    with pytest.raises(RefusedError, match=r"1 of 4 shards are stale; part-2\.parquet(.|\n)*--redo-stale"):
+    with pytest.raises(RefusedError, match=r"stale: 1 of 4 shards; part-2\.parquet(.|\n)*--redo-stale"):
         retry(pipeline, "timeout")
 
 

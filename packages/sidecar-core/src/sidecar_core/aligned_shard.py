@@ -12,6 +12,7 @@ from sidecar_core.align import KeyDigest
 from sidecar_core.errors import AlignmentError, ShardError
 from sidecar_core.footer import FooterInfo
 from sidecar_core.nulls import null_column
+from sidecar_core.problems import counted
 from sidecar_core.row_reader import KeyPlace, RowReader, check_keys
 from sidecar_core.shard_reader import BATCH_BYTES, PLAIN_BATCH_ROWS, open_parquet, single_field, uncompressed_bytes
 
@@ -89,7 +90,7 @@ class AlignedShard:
             return
         for storage, file in sidecars:
             if file.metadata.num_rows != rows:
-                message = f"{self._rel_path}: {rows} rows in {main_uri}, {file.metadata.num_rows} in "
+                message = f"{self._rel_path}: {counted(rows, 'row')} in {main_uri}, {file.metadata.num_rows} in "
                 raise AlignmentError(f"{message}{storage.uri(self._rel_path)}", None, "make that shard again")
         main_keys = self._keys_of(self._main, main_uri)
         own_keys = [self._keys_of(file, storage.uri(self._rel_path)) for storage, file in sidecars]
@@ -155,7 +156,7 @@ class AlignedShard:
             raise ShardError(f"{uri}: {error}", "a footer as sidecar writes it") from error
         if footer is not None and (footer.rows, footer.key_digest) != (rows, digest):
             message = f"{self._rel_path}: the keys of {uri} are not those that its footer tells"
-            expected = f"{footer.rows} rows with the digest {footer.key_digest}"
+            expected = f"{counted(footer.rows, 'row')} with the digest {footer.key_digest}"
             raise AlignmentError(message, expected, "make that shard again")
 
 

@@ -18,6 +18,7 @@ from sidecar_core.align import assert_alignment, key_digest
 from sidecar_core.errors import AlignmentError, ShardError, StorageError, UsageError
 from sidecar_core.footer import FooterInfo
 from sidecar_core.lease import live_lease
+from sidecar_core.problems import counted
 from sidecar_core.shard_reader import open_parquet
 from sidecar_core.storage import RUN_FOLDER
 
@@ -139,7 +140,7 @@ def proven_shard(main: Storage, output: Storage, rel_path: str, key_column: str)
         if footer is not None and (footer.rows, footer.key_digest) != (len(keys), key_digest(keys)):
             raise AlignmentError(
                 f"{rel_path}: the keys of {output.uri(rel_path)} are not those that its footer tells",
-                f"{footer.rows} rows with the digest {footer.key_digest}",
+                f"{counted(footer.rows, 'row')} with the digest {footer.key_digest}",
                 "make the shard again",
             )
         yield file

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from sidecar_core.errors import AlignmentError, ShardError, StorageNotFoundError
+from sidecar_core.problems import counted
 from sidecar_core.row_reader import KeyPlace, RowReader, check_keys
 from sidecar_core.shard_reader import open_parquet, single_field
 
@@ -70,7 +71,9 @@ class SiblingReader:
             key = single_field(file.schema_arrow, ctx.dataset.key_column, uri, role="key column")
             rows = RowReader(file, uri, schema.insert(0, key), types_from="the plan")
             if rows.num_rows != ctx.shard_rows:
-                message = f"{ctx.rel_path}: {ctx.shard_rows} rows in the main shard, {rows.num_rows} in {uri}"
+                message = (
+                    f"{ctx.rel_path}: {counted(ctx.shard_rows, 'row')} in the main shard, {rows.num_rows} in {uri}"
+                )
                 raise AlignmentError(message, None, f"make the shard of {storage.prefix} again")
             ctx.shard_scope.enter_context(opening.pop_all())
         return cls(storage, ctx.rel_path, rows, schema, ctx.dataset.key_column)

@@ -13,7 +13,7 @@ from sidecar_core.chosen_rows import reason_sources
 from sidecar_core.errors import RefusedError, UsageError
 from sidecar_core.footer import read_footer
 from sidecar_core.isolation.options import available_cores
-from sidecar_core.problems import did_you_mean
+from sidecar_core.problems import counted, did_you_mean
 from sidecar_core.reasons import Reason
 from sidecar_core.retry import retry_shard
 
@@ -209,7 +209,7 @@ def _refuse_stale(prepared: PreparedRun) -> None:
     stale = [standing for standing in prepared.standings if standing.state is ShardState.STALE]
     if stale:
         raise RefusedError(
-            f"{where}: {len(stale)} of {len(prepared.standings)} shards are stale; "
+            f"{where}: stale: {len(stale):,} of {counted(len(prepared.standings), 'shard')}; "
             f"{stale[0].shard.rel_path}: {stale[0].why}",
             "shards that this pipeline made of the main shards as they are",
             "sidecar run --skip-existing --redo-stale makes them again",

@@ -194,7 +194,7 @@ def _refuse_states(prepared: PreparedRun) -> None:
     if states[ShardState.STALE] and options.skip_existing and not (options.redo_stale or options.keep_stale):
         first = next(standing for standing in prepared.standings if standing.state is ShardState.STALE)
         raise RefusedError(
-            f"{where}: {states[ShardState.STALE]} of the {there} shards there are stale; "
+            f"{where}: stale: {states[ShardState.STALE]:,} of {counted(there, 'shard')} there; "
             f"{first.shard.rel_path}: {first.why}",
             None,
             "--redo-stale to make them again, --keep-stale to leave them, or another output prefix",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sidecar_core.errors import LeaseLostError
 from sidecar_core.execute import RunCancelledError
 from sidecar_core.lease import lost_lease
+from sidecar_core.problems import counted
 
 from sidecar_runtimes.manifest import RunManifest, RunTally
 
@@ -165,11 +166,15 @@ def _lost_by_report(plan: RunPlan, report: ShardReport) -> LeaseLostError:
 def _why_stop(tally: RunTally, options: RunOptions) -> str | None:
     """Returns why the run must end before its last shard, or None."""
     if options.max_failed_shards is not None and len(tally.failed) > options.max_failed_shards:
-        return f"{len(tally.failed)} shards failed, more than --max-failed-shards {options.max_failed_shards}"
+        return (
+            f"{counted(len(tally.failed), 'shard')} failed, more than --max-failed-shards {options.max_failed_shards}"
+        )
     limit = options.max_invalid_fraction
     if limit is None or tally.rows < _MIN_ROWS_TO_JUDGE or tally.invalid_rows <= limit * tally.rows:
         return None
     worst = max(tally.invalid.values(), key=lambda reasons: reasons.total())
     reasons = ", ".join(f"{reason} {count}" for reason, count in worst.most_common(3))
     share = tally.invalid_rows / tally.rows
-    return f"{share:.1%} of {tally.rows} rows are invalid, more than --max-invalid-fraction {limit}: {reasons}"
+    return (
+        f"{share:.1%} of {counted(tally.rows, 'row')} are invalid, more than --max-invalid-fraction {limit}: {reasons}"
+    )

@@ -249,9 +249,9 @@ def _image_candidate(field: pa.Field, found: Sequence[str | None], rows: int) ->
     formats = [each for each in found if each is not None]
     by_count = sorted(set(formats), key=lambda each: (-formats.count(each), each))
     if not found:
-        problem = f"its first {rows} values are null"
+        problem = f"no value among its first {counted(rows, 'row')}"
     elif not formats:
-        problem = f"its first {len(found)} values begin like no picture"
+        problem = f"no picture among its first {counted(len(found), 'value')}"
     else:
         problem = ""
     return ImageCandidate(
