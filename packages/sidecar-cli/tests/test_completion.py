@@ -49,7 +49,7 @@ def asked(line, cwd, *, program=(sys.executable, "-m", "sidecar_cli.main"), **en
 def here(tmp_path):
     for name, text in {
         "configs/pipelines/pets.yaml": PIPELINE,
-        "configs/pipelines/deep/getty.yml": f"# words\n{PIPELINE}",
+        "configs/pipelines/deep/birds.yml": f"# words\n{PIPELINE}",
         "configs/datasets/pets.yaml": "name: pets\n",
         "configs/with space.yaml": PIPELINE,
         "own.yaml": PIPELINE,
@@ -67,7 +67,7 @@ def here(tmp_path):
         ("sidecar ", [command.name for command in COMMANDS]),
         ("sidecar verify", ["verify", "verify-resized"]),
         ("sidecar run ", ["configs/pipelines/pets.yaml", "own.yaml"]),
-        ("sidecar check own.yaml conf", ["configs/pipelines/deep/getty.yml", "configs/pipelines/pets.yaml"]),
+        ("sidecar check own.yaml conf", ["configs/pipelines/deep/birds.yml", "configs/pipelines/pets.yaml"]),
         ("sidecar run configs/pipelines/p", ["configs/pipelines/pets.yaml"]),
         ("sidecar run nothing/", []),
         ("sidecar run ~/", []),

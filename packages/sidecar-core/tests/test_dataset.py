@@ -9,9 +9,9 @@ from sidecar_core.dataset import Dataset, load_dataset
 from sidecar_core.errors import ConfigError
 
 GOOD = """\
-name: getty
+name: birds
 main_prefix: ../data/main
-sidecar_prefix: s3://bucket/getty_sidecar
+sidecar_prefix: s3://bucket/birds_sidecar
 key_column: image_key
 image_column: image
 carry_columns: [width]
@@ -31,8 +31,8 @@ def configs(tmp_path):
 
 
 def load(configs, text):
-    (configs / "datasets/getty.yaml").write_text(text)
-    return load_dataset(configs / "datasets/getty.yaml")
+    (configs / "datasets/birds.yaml").write_text(text)
+    return load_dataset(configs / "datasets/birds.yaml")
 
 
 def refused(configs, text):
@@ -44,7 +44,7 @@ def refused(configs, text):
 def test_a_dataset_is_resolved(configs):
     dataset = load(configs, GOOD)
     assert dataset.main_prefix == f"{configs}/data/main/"
-    assert dataset.sidecar_prefix == "s3://bucket/getty_sidecar/"
+    assert dataset.sidecar_prefix == "s3://bucket/birds_sidecar/"
     assert dataset.extension_fields == (
         pa.field("score", pa.struct([("mean", pa.float32())])),
         pa.field("caption", pa.string()),
@@ -65,7 +65,7 @@ def test_it_survives_json_and_pickling(configs):
 def test_image_column_may_be_left_out(configs):
     dataset = load(configs, GOOD.replace("image_column: image\n", ""))
     assert dataset.image_column is None
-    with pytest.raises(ConfigError, match="dataset 'getty' has no image_column"):
+    with pytest.raises(ConfigError, match="dataset 'birds' has no image_column"):
         dataset.require_image_column()
 
 
@@ -83,19 +83,19 @@ def test_image_column_may_be_left_out(configs):
 def test_prefixes_that_overlap_are_refused(configs, main, sidecar):
     (configs / "d").mkdir()
     (configs / "link").symlink_to(configs / "d")
-    text = GOOD.replace("../data/main", main).replace("s3://bucket/getty_sidecar", sidecar)
+    text = GOOD.replace("../data/main", main).replace("s3://bucket/birds_sidecar", sidecar)
     message = refused(configs, text)
-    assert message.startswith("datasets/getty.yaml:3:17: sidecar_prefix: sidecar_prefix ")
+    assert message.startswith("datasets/birds.yaml:3:17: sidecar_prefix: sidecar_prefix ")
     assert "is equal to, inside or around main_prefix" in message
 
 
 def test_prefixes_that_only_begin_alike_are_fine(configs):
-    load(configs, GOOD.replace("../data/main", "s3://bucket/getty"))
+    load(configs, GOOD.replace("../data/main", "s3://bucket/birds"))
 
 
 def test_every_problem_comes_at_once(configs):
     text = """\
-name: getty!
+name: birds!
 main_prefix: ftp://x/main
 sidecar_prefx: /tmp/side
 key_column: image_key
@@ -110,9 +110,9 @@ schema_extensions:
   - {name: bad name, type: int8}
 """
     lines = [line for line in refused(configs, text).splitlines() if line.startswith("datasets")]
-    assert [line.removeprefix("datasets/getty.yaml:") for line in lines] == [
+    assert [line.removeprefix("datasets/birds.yaml:") for line in lines] == [
         "1:1: sidecar_prefix: missing key 'sidecar_prefix'",
-        "1:7: name: name 'getty!' is not a valid name",
+        "1:7: name: name 'birds!' is not a valid name",
         "2:14: main_prefix: 'ftp://x/main' has the scheme 'ftp'",
         "3:1: sidecar_prefx: unknown key 'sidecar_prefx'; did you mean 'sidecar_prefix'?",
         "5:15: image_column: image_column is the key column 'image_key'",
@@ -131,9 +131,9 @@ schema_extensions:
 
 def test_problems_of_schema_files_come_with_those_of_the_dataset(configs):
     (configs / "schemas/other.yaml").write_text("types: {x_v1: {fields: [{name: a, type: flot32}]}}")
-    message = refused(configs, GOOD.replace("name: getty", "name: 7"))
+    message = refused(configs, GOOD.replace("name: birds", "name: 7"))
     assert "schemas/other.yaml:1:41: types.x_v1.fields[0].type: unknown type 'flot32'" in message
-    assert "datasets/getty.yaml:1:7: name: found 7" in message
+    assert "datasets/birds.yaml:1:7: name: found 7" in message
 
 
 def test_an_extension_may_have_the_image_columns_name(configs):
@@ -142,4 +142,4 @@ def test_an_extension_may_have_the_image_columns_name(configs):
 
 @pytest.mark.parametrize("text", ["", "- 1", "name: [", "\x00"])
 def test_files_that_are_no_mapping_are_refused(configs, text):
-    assert refused(configs, text).startswith("datasets/getty.yaml")
+    assert refused(configs, text).startswith("datasets/birds.yaml")

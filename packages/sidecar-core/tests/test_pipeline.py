@@ -12,7 +12,7 @@ from sidecar_core.pipeline import OutputSpec, Pipeline, build_pipeline, load_pip
 from sidecar_core.testing.example_dataset import example_dataset
 
 DATASET = """\
-name: getty
+name: birds
 main_prefix: ../data/main
 sidecar_prefix: ../data/side
 key_column: image_key
@@ -21,7 +21,7 @@ schema_extensions:
   - {name: score, type_ref: score_v1}
 """
 PIPELINE = """\
-dataset: getty
+dataset: birds
 operations:
   - type: extract_scaffold
 """
@@ -33,7 +33,7 @@ def configs(tmp_path, monkeypatch):
     for name in ("datasets", "schemas", "pipelines"):
         (root / name).mkdir(parents=True)
     (root / "schemas/team.yaml").write_text("types: {score_v1: {fields: [{name: mean, type: float32}]}}")
-    (root / "datasets/getty.yaml").write_text(DATASET)
+    (root / "datasets/birds.yaml").write_text(DATASET)
     monkeypatch.chdir(tmp_path)
     return root
 
@@ -55,50 +55,50 @@ def test_a_pipeline_is_resolved(configs):
     pipeline = load(configs, PIPELINE)
     assert [op.type_name for op in pipeline.operations] == ["extract_scaffold"]
     assert pipeline.outputs == (OutputSpec("sidecar", f"{configs}/data/side/"),)
-    assert pipeline.dataset.file == "configs/datasets/getty.yaml"
+    assert pipeline.dataset.file == "configs/datasets/birds.yaml"
     assert (pipeline.file, pipeline.text) == ("configs/pipelines/p.yaml", PIPELINE)
 
 
 def test_the_dataset_is_found_in_a_folder_above(configs):
-    assert load(configs, PIPELINE, "team/nested/p.yaml").dataset.name == "getty"
+    assert load(configs, PIPELINE, "team/nested/p.yaml").dataset.name == "birds"
 
 
 def test_the_dataset_may_be_a_path(configs):
-    pipeline = load(configs, PIPELINE.replace("dataset: getty", "dataset: ../datasets/getty.yaml"))
-    assert pipeline.dataset.name == "getty"
+    pipeline = load(configs, PIPELINE.replace("dataset: birds", "dataset: ../datasets/birds.yaml"))
+    assert pipeline.dataset.name == "birds"
     assert "score_v1" in pipeline.dataset.struct_types.names()
 
 
 def test_a_dataset_that_is_not_found_lists_each_place(configs):
-    lines = refused(configs, PIPELINE.replace("getty", "gety")).splitlines()
-    assert lines[0] == "configs/pipelines/p.yaml:1:10: dataset: dataset 'gety' was not found; did you mean 'getty'?"
+    lines = refused(configs, PIPELINE.replace("birds", "brids")).splitlines()
+    assert lines[0] == "configs/pipelines/p.yaml:1:10: dataset: dataset 'brids' was not found; did you mean 'birds'?"
     assert lines[1].startswith(
-        "  expected: one of these files: configs/pipelines/datasets/gety.yaml, configs/datasets/gety.yaml, "
-        "datasets/gety.yaml, "
+        "  expected: one of these files: configs/pipelines/datasets/brids.yaml, configs/datasets/brids.yaml, "
+        "datasets/brids.yaml, "
     )
-    assert lines[1].endswith("/datasets/gety.yaml")
-    assert "'../x.yaml' was not found" in refused(configs, PIPELINE.replace("getty", "../x.yaml"))
+    assert lines[1].endswith("/datasets/brids.yaml")
+    assert "'../x.yaml' was not found" in refused(configs, PIPELINE.replace("birds", "../x.yaml"))
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "x" * 5000 + ".yaml", "a\\0b"], ids=["long", "long path", "nul"])
 def test_a_dataset_that_no_file_can_have_as_its_name_is_not_found(configs, name):
-    text = refused(configs, PIPELINE.replace("getty", f'"{name}"'))
+    text = refused(configs, PIPELINE.replace("birds", f'"{name}"'))
     assert text.startswith("configs/pipelines/p.yaml:1:10: dataset: dataset '")
     assert "was not found" in text[:200]
 
 
 def test_problems_of_all_files_come_at_once(configs):
-    (configs / "datasets/getty.yaml").write_text(DATASET.replace("key_column", "key_colum"))
+    (configs / "datasets/birds.yaml").write_text(DATASET.replace("key_column", "key_colum"))
     (configs / "schemas/team.yaml").write_text("types: {score_v1: {fields: [{name: mean, type: flaot32}]}}")
     message = refused(configs, PIPELINE + "  - type: extract_scafold\n")
     assert "configs/schemas/team.yaml:1:48: types.score_v1.fields[0].type: unknown type 'flaot32'" in message
-    assert "configs/datasets/getty.yaml:4:1: key_colum: unknown key" in message
+    assert "configs/datasets/birds.yaml:4:1: key_colum: unknown key" in message
     assert "configs/pipelines/p.yaml:4:11: operations[1].type: unknown operation 'extract_scafold'" in message
 
 
 def test_the_whole_report_of_a_bad_file(configs):
     text = """\
-dataset: getty
+dataset: birds
 operation: []
 plugins: [no_such]
 operations:
@@ -142,23 +142,23 @@ outputs:
 
 
 def test_columns_are_checked_when_loading(configs):
-    text = "dataset: getty\noperations:\n  - {type: drop_columns, columns: [x]}\n"
+    text = "dataset: birds\noperations:\n  - {type: drop_columns, columns: [x]}\n"
     message = refused(configs, text)
     assert "configs/pipelines/p.yaml:3:5: operations[0]: there is no column 'x' to drop" in message
 
 
 def test_a_declared_column_without_an_op_is_a_problem_of_the_dataset(configs):
-    text = "dataset: getty\noperations:\n  - {type: rename_columns, columns: {a: b}}\n"
+    text = "dataset: birds\noperations:\n  - {type: rename_columns, columns: {a: b}}\n"
     message = refused(configs, text)
     assert message.startswith(
-        "configs/datasets/getty.yaml:7:5: schema_extensions[0]: no op fills the declared column 'score'\n  fix: "
+        "configs/datasets/birds.yaml:7:5: schema_extensions[0]: no op fills the declared column 'score'\n  fix: "
     )
     assert "extract_scaffold" in message
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "- a", "dataset: [", "\x00", "dataset: getty", "operations: []\ndataset: getty", "dataset: ''", "a: &a [*a]"],
+    ["", "- a", "dataset: [", "\x00", "dataset: birds", "operations: []\ndataset: birds", "dataset: ''", "a: &a [*a]"],
 )
 def test_files_without_a_pipeline_are_refused(configs, text):
     assert refused(configs, text).startswith("configs/pipelines/p.yaml")
@@ -267,8 +267,8 @@ DATASET_KEYS = (
     st.booleans(),
 )
 def test_whatever_the_files_hold_problems_are_config_errors(configs, pipeline, dataset, sound):
-    pipeline = {"dataset": "getty", **pipeline}
-    (configs / "datasets/getty.yaml").write_text(DATASET if sound else yaml.safe_dump(dataset))
+    pipeline = {"dataset": "birds", **pipeline}
+    (configs / "datasets/birds.yaml").write_text(DATASET if sound else yaml.safe_dump(dataset))
     try:
         loaded = load(configs, yaml.safe_dump(pipeline))
     except ConfigError as error:
@@ -279,5 +279,5 @@ def test_whatever_the_files_hold_problems_are_config_errors(configs, pipeline, d
 
 def test_a_dataset_is_said_to_be_one(configs):
     with pytest.raises(ConfigError, match="this is a dataset, not a pipeline") as caught:
-        load_pipeline(configs / "datasets/getty.yaml")
+        load_pipeline(configs / "datasets/birds.yaml")
     assert len(caught.value.problems) == 1

@@ -13,8 +13,8 @@ def test_by_default_it_lies_in_the_run_folder_of_a_local_output(tmp_path, monkey
     out = f"{tmp_path}/out/"
     assert default_file(out, made_by_sidecar=True, protected=[]) == tmp_path / "out/_sidecar/report.html"
     assert default_file(out, made_by_sidecar=False, protected=[]) == tmp_path / "sidecar-report-out.html"
-    there = default_file("s3://bucket/a/getty/", made_by_sidecar=True, protected=["s3://bucket/main/"])
-    assert there == tmp_path / "sidecar-report-getty.html"
+    there = default_file("s3://bucket/a/birds/", made_by_sidecar=True, protected=["s3://bucket/main/"])
+    assert there == tmp_path / "sidecar-report-birds.html"
 
 
 def test_never_in_the_main_dataset(tmp_path, monkeypatch):
