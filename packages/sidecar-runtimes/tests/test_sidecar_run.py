@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -248,3 +248,8 @@ def test_a_runtime_that_is_not_there_changes_nothing(sidecar_run, image, monkeyp
     assert main([*arguments, "--skip-existing", "--runtime", "ray"]) == 2
     assert "it is not installed" in capsys.readouterr().err
     assert {path: path.stat().st_mtime_ns for path in (image / "out").rglob("*")} == before
+
+
+def test_the_version_is_the_packages(sidecar_run):
+    done = sidecar_run("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"sidecar-run {version('sidecar-runtimes')}\n", "")

@@ -36,6 +36,7 @@ _RUN_EPILOG = f"""\
 Other jobs:
   sidecar-run verify PIPELINE|PREFIX   prove that an output is aligned with its main dataset
   sidecar-run verify-resized           prove that resized datasets hold what they say
+  sidecar-run --version                say the version of sidecar-runtimes
 
 A value of --set stands as if it were written in the file: a relative prefix is relative to that file.
 Configs of an image are in {CONFIGS}.
@@ -60,6 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     prepare_process()
+    if given == ["--version"]:
+        from sidecar_runtimes import __version__
+
+        return exit_status(lambda: write_stdout(f"sidecar-run {__version__}\n"), given)
     job = _JOBS.get(given[0]) if given else None
     return exit_status(lambda: _run(given) if job is None else job(given[1:]), given)
 
