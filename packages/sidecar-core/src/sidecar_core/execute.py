@@ -22,6 +22,7 @@ from sidecar_core.inputs import sibling_version, why_changed
 from sidecar_core.lease import require_leases
 from sidecar_core.op import OpContext
 from sidecar_core.outcome import InvalidCounter, ShardReport
+from sidecar_core.problems import counted
 from sidecar_core.shard_reader import MainShard, ShardBatch
 from sidecar_core.shard_writer import ShardWriter, check_shard_file
 from sidecar_core.storage import shared_storage
@@ -211,7 +212,7 @@ def _check_op_kept_rows(
     if not isinstance(result, pa.Table):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin's op may return anything
         raise OpError(f"{where}: op {op.type_name!r} returned {type(result).__name__}", "a pyarrow.Table")
     if result.num_rows != len(key):
-        raise OpError(f"{where}: op {op.type_name!r} returned {result.num_rows} rows for {len(key)}")
+        raise OpError(f"{where}: op {op.type_name!r} returned {counted(result.num_rows, 'row')} for {len(key)}")
     if key_column not in result.schema.names:
         raise OpError(f"{where}: op {op.type_name!r} dropped the key column {key_column!r}")
     moved = first_misaligned(key, result.column(key_column), null_matches_null=True)
@@ -292,7 +293,9 @@ def _finish(
         message = f"{source.rel_path}: output {output.name!r} holds other keys than the main shard"
         raise OpError(message)
     if report.rows != source.num_rows:
-        raise OpError(f"{source.rel_path}: output {output.name!r} has {report.rows} rows for {source.num_rows}")
+        raise OpError(
+            f"{source.rel_path}: output {output.name!r} has {counted(report.rows, 'row')} for {source.num_rows}"
+        )
     check_shard_file(writer.path, output.schema, source.num_rows)
     return writer.path
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sidecar_core.errors import OpError
 from sidecar_core.locations import WITHOUT_LOCATIONS
+from sidecar_core.problems import counted
 from sidecar_core.storage import shared_storage
 
 if TYPE_CHECKING:
@@ -301,7 +302,7 @@ def set_columns(table: pa.Table, columns: Mapping[str, pa.Array | pa.ChunkedArra
     """
     for name, values in columns.items():
         if len(values) != table.num_rows:
-            raise OpError(f"column {name!r} has {len(values)} values for {table.num_rows} rows")
+            raise OpError(f"column {name!r} has {counted(len(values), 'value')} for {counted(table.num_rows, 'row')}")
         index = table.schema.get_field_index(name)
         new = schema.field(name)
         table = table.append_column(new, values) if index < 0 else table.set_column(index, new, values)

@@ -28,6 +28,7 @@ from sidecar_core.execute import (
 from sidecar_core.footer import FooterInfo
 from sidecar_core.inputs import same_version
 from sidecar_core.outcome import ShardReport, count_reasons, reasons_at
+from sidecar_core.problems import counted
 from sidecar_core.shard_reader import MainShard, open_parquet, read_row_group
 from sidecar_core.shard_writer import check_shard_file
 
@@ -148,7 +149,7 @@ class _HeldShard:
     def check_rows(self, rows: int) -> None:
         """Raises ShardError when it does not have that many rows."""
         if self.file.metadata.num_rows != rows:
-            raise ShardError(f"{self.uri}: {self.file.metadata.num_rows} rows", f"the main shard's {rows}")
+            raise ShardError(f"{self.uri}: {counted(self.file.metadata.num_rows, 'row')}", f"the main shard's {rows}")
 
     def check_siblings(self, siblings: Mapping[SiblingSpec, InputVersion]) -> None:
         """Raises ShardError when rows that stay as they are were made from other versions of the siblings' shards."""

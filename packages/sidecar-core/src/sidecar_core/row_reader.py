@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sidecar_core.align import describe_key, first_misaligned
 from sidecar_core.errors import AlignmentError, ShardError
+from sidecar_core.problems import counted
 from sidecar_core.safe_cast import CastError, check_castable, safe_cast
 from sidecar_core.shard_reader import is_storage_failure, read_row_group, single_field
 
@@ -114,7 +115,9 @@ class RowReader:
             message = f"{self._uri}: unreadable after row {self._next_row}: {str(error).strip()}"
             raise ShardError(message) from error
         if batch is None:
-            raise ShardError(f"{self._uri}: {self._next_row} rows read where its footer says {self.num_rows}")
+            raise ShardError(
+                f"{self._uri}: {counted(self._next_row, 'row')} read where its footer says {self.num_rows}"
+            )
         start = self._next_row
         self._next_row += batch.num_rows
         return start, batch.select(self._schema.names)

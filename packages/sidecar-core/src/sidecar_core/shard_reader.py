@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from sidecar_core.align import check_comparable
 from sidecar_core.errors import AlignmentError, ShardError, StorageError
 from sidecar_core.inputs import file_version
+from sidecar_core.problems import counted
 from sidecar_core.safe_cast import CastError, check_castable, safe_cast
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class MainShard:
             message = f"{self._uri}: unreadable after row {first_row}: {str(error).strip()}"
             raise ShardError(message) from error
         if first_row != self.num_rows:
-            raise ShardError(f"{self._uri}: {first_row} rows read where its footer says {self.num_rows}")
+            raise ShardError(f"{self._uri}: {counted(first_row, 'row')} read where its footer says {self.num_rows}")
 
     @cached_property
     def version(self) -> InputVersion:

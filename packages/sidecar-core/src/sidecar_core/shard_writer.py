@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from sidecar_core.align import GroupedKeyDigest
 from sidecar_core.errors import ShardError, StorageError, UsageError
 from sidecar_core.footer import FooterInfo
+from sidecar_core.problems import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -244,7 +245,9 @@ def check_shard_file(path: Path, schema: pa.Schema, rows: int) -> None:
             f"{path}: damaged after it was written: {str(error).strip()}", None, "check the disk"
         ) from error
     if (found, file.metadata.num_rows) != (rows, rows):
-        raise ShardError(f"{path}: {found} rows, {file.metadata.num_rows} by its footer", f"{rows} rows")
+        raise ShardError(
+            f"{path}: {counted(found, 'row')}, {file.metadata.num_rows} by its footer", counted(rows, "row")
+        )
     if footer is None:
         raise ShardError(f"{path}: no sidecar.* keys in its footer")
     if (footer.rows, footer.key_digest, footer.key_digest_row_groups) != (rows, whole, digests):

@@ -12,6 +12,7 @@ from sidecar_core.align import check_comparable, plain_keys
 from sidecar_core.errors import AlignmentError, ShardError, StorageNotFoundError
 from sidecar_core.inputs import find_file
 from sidecar_core.parquet_index.stored_types import stored_type
+from sidecar_core.problems import counted
 from sidecar_core.safe_cast import CastError, check_castable, safe_cast
 from sidecar_core.shard_reader import is_storage_failure, open_parquet
 from sidecar_core.storage import open_storage
@@ -198,7 +199,7 @@ class SourceRows:
                 raise
             raise ShardError(f"{uri}: unreadable after row {row}: {str(error).strip()}") from error
         if row != file.metadata.num_rows:
-            raise ShardError(f"{uri}: {row} rows read where its footer says {file.metadata.num_rows}")
+            raise ShardError(f"{uri}: {counted(row, 'row')} read where its footer says {file.metadata.num_rows}")
 
     def _as_stored(self, batch: pa.RecordBatch, uri: str, first_row: int) -> list[pa.Array]:
         keys = _cast(batch.column(self._key.name), self._key, self._key.type, uri, first_row)
