@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FENCED = re.compile(r"(?:^<!-- not run: ([^\n]+) -->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 A_FILE = re.compile(r"# ([\w/.-]+\.\w+)\n")
 PROGRAMS = str(Path(sys.executable).parent)
+NOT_TOLD = re.compile(r"(?:AWS|SIDECAR|XDG)_|(?:FORCE_COLOR|NO_COLOR|PY_COLORS|GITHUB_ACTIONS)\Z")
 SETTINGS = {
     "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -81,8 +83,7 @@ class Page:
         """Runs what the page says, from its first block to its last, and returns all that was shown on stdout.
 
         Shell blocks must end with status 0, commands of `console` blocks with the status that is shown, and what such
-        a block shows must have been shown, numbers and spaces aside. Python blocks are run when the page has
-        commands too, or nothing else; those that are files (see `write_files`) are not.
+        a block shows must have been shown, numbers and spaces aside. What is a file (see `write_files`) is not run.
 
         Args:
             folder: the working directory, and the home.
@@ -108,19 +109,31 @@ class Page:
         return "\n".join(shown)
 
 
-def run(folder, command, *, env=None, status=0):
-    """Runs a command in a folder, which is its home too, and returns what it did."""
-    done = subprocess.run(
-        [str(word) for word in command],
+def run(folder, command, *, env=None, status=0, timeout_s=300):
+    """Runs a command in a folder, which is its home too, and returns what it did.
+
+    It knows nothing of this machine's settings (see `NOT_TOLD`), and has no terminal. When it takes too long, it is
+    ended with all that it started.
+    """
+    words = [str(word) for word in command]
+    told = {name: value for name, value in os.environ.items() if not NOT_TOLD.match(name)}
+    with subprocess.Popen(
+        words,
         cwd=folder,
-        env={**os.environ, "HOME": str(folder), **SETTINGS, **(env or {})},
-        capture_output=True,
+        env={**told, "HOME": str(folder), **SETTINGS, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == status, f"{command}\nended with {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done
+        start_new_session=True,
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_s)
+        except BaseException:  # also Ctrl-C, which does not reach another session
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    assert process.returncode == status, f"{words}\nended with {process.returncode}\n{stdout}\n{stderr}"
+    return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
 
 
 def _run_console(folder: Path, text: str, shown: list[str], env) -> None:
