@@ -66,8 +66,11 @@ case $builder in
     *docker)
         "$builder" push "$tag" >&2
         # the same image may have been pushed to other places before
-        reference=$("$builder" inspect --format '{{range .RepoDigests}}{{println .}}{{end}}' "$tag" |
-            grep -F -m 1 "$repository@" || printf '%s' "$tag") # docker calls it otherwise: docker.io/… is left out
+        digests=$("$builder" inspect --format '{{range .RepoDigests}}{{println .}}{{end}}' "$tag")
+        reference=$tag # where docker calls it otherwise: docker.io/… is left out
+        while read -r each; do
+            case $each in "$repository@"*) reference=$each ;; esac
+        done <<<"$digests"
         ;;
     *)
         digest=$(mktemp)

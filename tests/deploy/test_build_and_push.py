@@ -69,10 +69,11 @@ def test_it_builds_tries_pushes_and_prints_the_reference(push, tmp_path):
     assert (tmp_path / "notes.stdin").read_text() == (ROOT / "deploy" / "smoke.py").read_text()
 
 
-def test_a_reference_that_docker_names_otherwise_is_the_tag(push):
-    done, _ = push("docker.io/team/sidecar-resize:2026-11-29")
+@pytest.mark.parametrize("repository", ["docker.io/team/sidecar-resize", "team/sidecar-resize"])
+def test_a_reference_that_docker_names_otherwise_is_the_tag(push, repository):
+    done, _ = push(f"{repository}:2026-11-29")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "docker.io/team/sidecar-resize:2026-11-29\n"
+    assert done.stdout == f"{repository}:2026-11-29\n"
 
 
 @pytest.mark.parametrize("builder", ["podman", "buildah"])
