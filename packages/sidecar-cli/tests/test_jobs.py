@@ -218,8 +218,9 @@ def test_a_job_takes_over_what_was_set(written):
     ]
 
 
-def test_a_job_does_not_take_over_a_folder_of_this_machine(written, team):
-    _, command = written("utp", "--set", f"dataset.main_prefix={team.main}")
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_job_does_not_take_over_a_folder_of_this_machine(written, team, scheme):
+    _, command = written("utp", "--set", f"dataset.main_prefix={scheme}{team.main}")
     assert "--set dataset.main_prefix=<MAIN_PREFIX> --output-prefix" in command
 
 

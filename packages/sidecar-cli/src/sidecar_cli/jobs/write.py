@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sidecar_core.errors import RefusedError, StorageError, UsageError
 from sidecar_core.problems import did_you_mean
+from sidecar_core.storage.uris import scheme_of
 from sidecar_runtimes.sizing import count_nodes
 
 from sidecar_cli.jobs.placeholders import fill, placeholders_in
@@ -72,7 +73,7 @@ def write_job(plan: ClusterPlan, *, kind: str, file: Path, pipeline: Path, overr
         file: where it goes; must not exist.
         pipeline: the pipeline's file, which the image has under the same name.
         overrides: the values of `--set` that the plan was made with, which the job takes over; a main prefix only when
-            it has a scheme, since no other machine has this one's folders.
+            it is in an object store, since no other machine has this one's folders.
 
     Raises:
         UsageError: no worker fits into a pod.
@@ -139,6 +140,6 @@ def _main_prefix(overrides: Sequence[str]) -> str:
         value = given.removeprefix(_MAIN_PREFIX)
         if value == given:
             others += f" --set {shlex.quote(given)}"
-        elif "://" in value:
+        elif scheme_of(value.strip("'\"").lower()) != "file":
             prefix = shlex.quote(value)
     return prefix + others
