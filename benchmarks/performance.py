@@ -74,9 +74,7 @@ def render(results: Path) -> str:
         rows += rows_of(name, report)
         about = report["machine"]
         if "figures" in report:
-            packages |= {
-                key: value for key, value in about.items() if key not in {"machine", "cores", "load", "python"}
-            }
+            packages |= {key: value for key, value in about.items() if key not in NO_PACKAGES}
         else:
             packages |= report["packages"]
         if isinstance(about, dict):
