@@ -137,9 +137,13 @@ def run(folder, command, *, env=None, status=0, timeout_s=300):
 
 
 def _run_console(folder: Path, text: str, shown: list[str], env) -> None:
-    """Runs the commands of a console block, and compares what they show with what stands there."""
+    """Runs the commands of a console block, and compares what each shows with what stands below it.
+
+    What stands there before the first command must have been shown by a block above.
+    """
     for part in re.split(r"^(?=\$ )", text, flags=re.MULTILINE):
         said = part.rstrip().splitlines()
+        seen = shown
         if part.startswith("$ "):
             command = said.pop(0).removeprefix("$ ")
             while command.endswith("\\"):
@@ -147,11 +151,12 @@ def _run_console(folder: Path, text: str, shown: list[str], env) -> None:
             command, asks, _ = command.partition('; echo "exit $?"')
             status = int(said.pop().removeprefix("exit ")) if asks else 0
             done = run(folder, ["bash", "-c", command], env=env, status=status)
-            shown += [*done.stdout.splitlines(), *done.stderr.splitlines()]
-        known = {_without_numbers(line) for line in shown}
+            seen = [*done.stdout.splitlines(), *done.stderr.splitlines()]
+            shown += seen
+        known = {_without_numbers(line) for line in seen}
         said = [line.replace("/home/me", str(folder)) for line in said if line.strip()]
         unknown = [line for line in said if _without_numbers(line) not in known]
-        assert not unknown, "\n".join([*unknown, "is not among what was shown:", *shown])
+        assert not unknown, "\n".join([*unknown, "is not among what was shown:", *seen])
 
 
 def _without_numbers(line: str) -> str:

@@ -17,6 +17,8 @@ import pytest
         ("<!-- not run: it fails -->\n```sh\nfalse\n```", True),
         ("```console\n$ echo 17 rows in $HOME/x\n23 rows in /home/me/x\n```", True),
         ("```console\n$ echo 17 rows\n17 shards\n```", False),
+        ("```console\n$ echo 17 rows\n$ true\n17 rows\n```", False),
+        ("```console\n$ echo one >&2; echo two\ntwo\none\n```", True),
         ('```console\n$ ls no-such-file 2>/dev/null; echo "exit $?"\nexit 2\n```', True),
         ('```console\n$ true; echo "exit $?"\nexit 2\n```', False),
         ("```python\nassert not 1\n```", False),
