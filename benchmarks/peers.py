@@ -48,6 +48,7 @@ from sidecar_resize import geometry
 
 AREA_PX = 512 * 512
 GOALS = {"R1": 1.3, "R2": 2.0, "psnr_loss_db": 0.7, "ssim_loss": 0.003, "bytes": 0.02}
+MOST_CRASHES = 3  # of a peer, in all rounds
 PILLOW = "pillow==13.0.0"
 PROGRAMS = Path(__file__).with_name("peer_programs.py")
 QUIET = {
@@ -112,15 +113,15 @@ def main() -> None:
         write_main(folder / "main", pictures, options.rows)
         rounds: dict[str, list[dict[str, float]]] = {each.name: [] for each in contestants}
         quality: dict[str, dict[str, float]] = {}
+        crashes: dict[str, list[str]] = {}
         for number in range(options.rounds):
             for each in contestants[:: 1 if number % 2 == 0 else -1]:
                 out = folder / "out"
-                rounds[each.name].append(measure(each, pythons[each], folder / "main", out, options.rows))
+                rounds[each.name].append(measure(each, pythons[each], folder / "main", out, options.rows, crashes))
                 print(f"round {number + 1}: {each.name}: {rounds[each.name][-1]}", file=sys.stderr, flush=True)
                 if each.name not in quality:
                     quality[each.name] = judge(each, out, pictures, options.rows)
-                for path in folder.glob("out*"):
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                clear(folder)
     results = {
         name: {**{key: statistics.median(turn[key] for turn in turns) for key in turns[0]}, **quality[name]}
         for name, turns in rounds.items()
@@ -133,6 +134,7 @@ def main() -> None:
         "packages": {name: version(name) for name in ("pyarrow", "pillow", "pyvips", "sidecar-resize", "sidecar-core")},
         "peers": {each.name: installed(pythons[each]) for each in contestants if each.program},
         "unavailable": unavailable,
+        "crashes": crashes,
         "results": results,
         "rounds": rounds,
         "ratios": compare(contestants, rounds),
@@ -197,8 +199,16 @@ def shorter_side(pictures: list[bytes]) -> int:
     return round((wanted / sum(max(size) / min(size) for size in sizes)) ** 0.5)
 
 
-def measure(each: Contestant, python: Path, main: Path, out: Path, rows: int) -> dict[str, float]:
-    """Runs a contestant; returns seconds of the wall and of CPU, and rows/s."""
+def clear(folder: Path) -> None:
+    """Removes what a contestant wrote."""
+    for path in folder.glob("out*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def measure(
+    each: Contestant, python: Path, main: Path, out: Path, rows: int, crashes: dict[str, list[str]]
+) -> dict[str, float]:
+    """Runs a contestant, a peer that crashes once more; returns seconds of the wall and of CPU, and rows/s."""
     if each.program is None:
         command = [str(python), "-m", "sidecar_cli.main", "build-0-262mp", "--main-prefix", str(main / "shard")]
         command += ["--output-prefix", str(out), "--workers", "2", "--webp-method", str(each.method)]
@@ -216,7 +226,13 @@ def measure(each: Contestant, python: Path, main: Path, out: Path, rows: int) ->
     seconds = time.monotonic() - started
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"{each.name} ended with {process.returncode}:\n{log.read_text(errors='replace')[-2000:]}")
+        said = f"ended with {process.returncode}: {log.read_text(errors='replace')[-2000:]}"
+        if each.program is None or len(crashes.get(each.name, ())) >= MOST_CRASHES:
+            raise SystemExit(f"{each.name} {said}")
+        print(f"{each.name} {said}", file=sys.stderr, flush=True)
+        crashes.setdefault(each.name, []).append(said)
+        clear(out.parent)
+        return measure(each, python, main, out, rows, crashes)
     return {
         "wall_s": round(seconds, 2),
         "cpu_s": round(used.ru_utime + used.ru_stime, 2),
@@ -310,6 +326,8 @@ def show(report: dict) -> None:
             f"{name:26} {each['rows_per_s']:>7} {each['wall_s']:>7} {each['cpu_s']:>7} {each['psnr_db']:>8} "
             f"{each['ssim']:>7} {each['bytes_a_row']:>7}"
         )
+    for name, ends in report["crashes"].items():
+        print(f"{name}: crashed and was run again, {len(ends)} x: {ends[0][:80]}")
     for name, why in report["unavailable"].items():
         print(f"{name}: could not be installed: {why}")
     for name, ratio in report["ratios"].items():
