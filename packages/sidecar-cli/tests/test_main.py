@@ -142,6 +142,18 @@ def test_an_unexpected_error_ends_with_1_and_one_sentence(capsys, monkeypatch):
     assert "Traceback" not in err
 
 
+def test_a_file_that_the_system_refuses_is_named_with_its_reason(capsys, monkeypatch):
+    from sidecar_core import registry
+
+    def fail():
+        raise PermissionError(13, "Permission denied", "/closed/x")
+
+    monkeypatch.setattr(registry, "installed_ops", fail)
+    assert main(["ops"]) == 1
+    said = "/closed/x: Permission denied\n  fix: give this user access, or choose another place\n"
+    assert capsys.readouterr().err == said
+
+
 def test_a_reader_that_has_gone_away_is_no_error():
     reading, writing = os.pipe()
     os.close(reading)

@@ -432,6 +432,7 @@ def test_keys_of_numbers_and_of_bytes_are_found(tmp_path):
         (["crop", "FLAGS", "--image-column", "picture"], 1, "no column 'picture'"),
         (["crop", "FLAGS", "--key-column", "name"], 1, "no column 'name'"),
         (["elsewhere", "FLAGS"], 2, "no shards at"),
+        (["no_such_folder"], 2, "nothing is at"),
         (["crop", "FLAGS", "--resized", "64=elsewhere"], 2, "--resized 64=PREFIX"),
         (["crop", "FLAGS", "--input-subprefix", "flat/"], 2, "no shards at"),
         (["missing.yaml"], 2, "missing.yaml"),

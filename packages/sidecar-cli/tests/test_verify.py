@@ -83,6 +83,13 @@ def test_an_output_that_is_not_there(sidecar_here, team):
     assert "Traceback" not in done.stderr
 
 
+def test_a_prefix_where_nothing_is(sidecar_here):
+    done = sidecar_here("verify", "no_such_folder")
+    assert done.returncode == 2
+    assert done.stderr.startswith("nothing is at ")
+    assert "fix: check the prefix" in done.stderr
+
+
 def test_flags_of_the_other_kind_are_wrong_usage(sidecar_here, output):
     assert sidecar_here("verify", output, "--output-prefix", "x").returncode == 2
 

@@ -119,9 +119,12 @@ def _of_pipeline(pipeline: Pipeline, options: Mapping[str, Any]) -> OverlaySourc
 
 def _of_prefix(prefix: str, options: Mapping[str, Any]) -> OverlaySource:
     """Of a prefix, its last run's manifest tells what the flags leave out."""
-    last = find_last_run(open_storage(normalise_prefix(prefix), StorageOptions()))
+    output = open_storage(normalise_prefix(prefix), StorageOptions())
+    last = find_last_run(output)
     main_prefix = options["main_prefix"] or (last and last.main_prefix)
     if not main_prefix:
+        if not output.list_objects(missing_ok=True):
+            raise UsageError(f"nothing is at {output.prefix}", "the prefix of an output", "check the prefix")
         raise UsageError(
             f"{normalise_prefix(prefix)} has no manifest of a run that says what its main dataset is",
             None,

@@ -81,6 +81,21 @@ def test_a_missing_prefix_and_one_that_is_a_file(tmp_path):
     assert not isinstance(caught.value, StorageNotFoundError)
 
 
+def test_a_prefix_that_cannot_be_looked_at_is_named(tmp_path):
+    # as behind a closed folder, but also for root
+    storage = LocalStorage(f"{tmp_path}/{'a' * 300}/")
+    with pytest.raises(StorageError, match="cannot list it: File name too long"):
+        storage.list_objects()
+    with pytest.raises(StorageError, match="cannot list it: File name too long"):
+        storage.list_objects("_sidecar/runs/", missing_ok=True)
+
+
+def test_what_cannot_be_read_is_named_once(tmp_path):
+    with pytest.raises(StorageNotFoundError) as caught:
+        LocalStorage(f"{tmp_path}/").open_input("a.parquet")
+    assert caught.value.args[0] == f"{tmp_path}/a.parquet: cannot read it: No such file or directory"
+
+
 def test_symlinks_are_followed_but_not_in_circles(tmp_path):
     (tmp_path / "data" / "sub").mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()

@@ -62,6 +62,8 @@ def report_error(error: BaseException, *, debug: bool) -> int:
         traceback.print_exception(error)
     elif isinstance(error, SidecarError):
         say(str(error))
+    elif isinstance(error, PermissionError) and error.filename is not None:
+        say(f"{error.filename}: {error.strerror}\n  fix: give this user access, or choose another place")
     elif not isinstance(error, KeyboardInterrupt):
         say(f"unexpected {type(error).__name__}: {error}\n  fix: the same command with --debug shows where")
     status = exit_code_of(error)

@@ -112,6 +112,8 @@ def verify_prefix(prefix: str, options: Mapping[str, Any]) -> VerifyReport:
     if not main_prefix:
         last = find_last_run(output)
         if last is None:
+            if not output.list_objects(missing_ok=True):
+                raise UsageError(f"nothing is at {output.prefix}", "the prefix of an output", "check the prefix")
             raise UsageError(
                 f"{output.prefix} has no manifest of a run that says what its main dataset is",
                 None,

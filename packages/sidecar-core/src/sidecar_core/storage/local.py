@@ -29,6 +29,7 @@ _FIXES = {
     errno.EROFS: "choose a prefix on a disk that can be written",
     errno.EACCES: "give this user access, or choose another prefix",
     errno.EPERM: "give this user access, or choose another prefix",
+    errno.ENAMETOOLONG: "choose a prefix with shorter names",
 }
 _temporary_numbers = itertools.count()
 
@@ -45,8 +46,12 @@ class LocalStorage(Storage):
     def list_objects(self, subprefix: str = "", *, missing_ok: bool = False) -> list[ObjectInfo]:
         folder, _, start = subprefix.rpartition("/")
         root = Path(self.prefix, folder)
-        if not root.is_dir():
-            if root.exists():
+        try:
+            is_folder, is_there = root.is_dir(), root.exists()
+        except OSError as error:
+            raise _storage_error(root, "list", error) from error
+        if not is_folder:
+            if is_there:
                 raise StorageError(f"{root}: a file where a folder of shards should be", None, "give its folder")
             if missing_ok:
                 return []
@@ -311,7 +316,8 @@ def _sync(path: Path) -> None:
 
 def _storage_error(path: Path, action: str, error: OSError) -> StorageError:
     """Returns what to tell: the path, what failed, and what to check."""
-    reason = error.strerror or str(error)
+    # Arrow's errors have a text that names the path once more
+    reason = os.strerror(error.errno) if error.errno else error.strerror or str(error)
     if isinstance(error, FileNotFoundError):
         return StorageNotFoundError(f"{path}: cannot {action} it: {reason}", None, "check the prefix")
     return StorageError(f"{path}: cannot {action} it: {reason}", None, _FIXES.get(error.errno or 0))
