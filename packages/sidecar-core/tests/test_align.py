@@ -220,6 +220,8 @@ def test_assert_alignment_names_the_first_row_and_both_values():
         assert_alignment(table(None), table(None), "key")
     with pytest.raises(AlignmentError, match="2 rows in the main table, 1 in the sidecar"):
         assert_alignment(table("a", "b"), table("a"), "key")
+    with pytest.raises(AlignmentError, match="2,000 rows in the main table, 1,500 in the sidecar"):
+        assert_alignment(pa.table({"key": range(2000)}), pa.table({"key": range(1500)}), "key")
     with pytest.raises(AlignmentError, match="the sidecar table has no key column 'key'"):
         assert_alignment(table("a"), table("a", name="id"), "key")
     with pytest.raises(AlignmentError, match=r"… \(5002 characters\)"):

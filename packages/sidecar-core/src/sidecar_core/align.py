@@ -45,7 +45,7 @@ def assert_alignment(main: pa.Table | pa.RecordBatch, sidecar: pa.Table | pa.Rec
             message = f"the {name} table has no key column {key_column!r}"
             raise AlignmentError(message, "columns " + ", ".join(table.schema.names))
     if main.num_rows != sidecar.num_rows:
-        raise AlignmentError(f"{counted(main.num_rows, 'row')} in the main table, {sidecar.num_rows} in the sidecar")
+        raise AlignmentError(f"{counted(main.num_rows, 'row')} in the main table, {sidecar.num_rows:,} in the sidecar")
     main_keys, sidecar_keys = main.column(key_column), sidecar.column(key_column)
     row = first_misaligned(main_keys, sidecar_keys)
     if row is not None:

@@ -90,7 +90,7 @@ class AlignedShard:
             return
         for storage, file in sidecars:
             if file.metadata.num_rows != rows:
-                message = f"{self._rel_path}: {counted(rows, 'row')} in {main_uri}, {file.metadata.num_rows} in "
+                message = f"{self._rel_path}: {counted(rows, 'row')} in {main_uri}, {file.metadata.num_rows:,} in "
                 raise AlignmentError(f"{message}{storage.uri(self._rel_path)}", None, "make that shard again")
         main_keys = self._keys_of(self._main, main_uri)
         own_keys = [self._keys_of(file, storage.uri(self._rel_path)) for storage, file in sidecars]

@@ -212,7 +212,7 @@ def _check_op_kept_rows(
     if not isinstance(result, pa.Table):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin's op may return anything
         raise OpError(f"{where}: op {op.type_name!r} returned {type(result).__name__}", "a pyarrow.Table")
     if result.num_rows != len(key):
-        raise OpError(f"{where}: op {op.type_name!r} returned {counted(result.num_rows, 'row')} for {len(key)}")
+        raise OpError(f"{where}: op {op.type_name!r} returned {counted(result.num_rows, 'row')} for {len(key):,}")
     if key_column not in result.schema.names:
         raise OpError(f"{where}: op {op.type_name!r} dropped the key column {key_column!r}")
     moved = first_misaligned(key, result.column(key_column), null_matches_null=True)
@@ -294,7 +294,7 @@ def _finish(
         raise OpError(message)
     if report.rows != source.num_rows:
         raise OpError(
-            f"{source.rel_path}: output {output.name!r} has {counted(report.rows, 'row')} for {source.num_rows}"
+            f"{source.rel_path}: output {output.name!r} has {counted(report.rows, 'row')} for {source.num_rows:,}"
         )
     check_shard_file(writer.path, output.schema, source.num_rows)
     return writer.path

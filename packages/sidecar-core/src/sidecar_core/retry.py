@@ -149,7 +149,7 @@ class _HeldShard:
     def check_rows(self, rows: int) -> None:
         """Raises ShardError when it does not have that many rows."""
         if self.file.metadata.num_rows != rows:
-            raise ShardError(f"{self.uri}: {counted(self.file.metadata.num_rows, 'row')}", f"the main shard's {rows}")
+            raise ShardError(f"{self.uri}: {counted(self.file.metadata.num_rows, 'row')}", f"the main shard's {rows:,}")
 
     def check_siblings(self, siblings: Mapping[SiblingSpec, InputVersion]) -> None:
         """Raises ShardError when rows that stay as they are were made from other versions of the siblings' shards."""

@@ -116,7 +116,7 @@ class RowReader:
             raise ShardError(message) from error
         if batch is None:
             raise ShardError(
-                f"{self._uri}: {counted(self._next_row, 'row')} read where its footer says {self.num_rows}"
+                f"{self._uri}: {counted(self._next_row, 'row')} read where its footer says {self.num_rows:,}"
             )
         start = self._next_row
         self._next_row += batch.num_rows

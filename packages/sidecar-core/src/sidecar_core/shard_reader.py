@@ -116,7 +116,7 @@ class MainShard:
             message = f"{self._uri}: unreadable after row {first_row}: {str(error).strip()}"
             raise ShardError(message) from error
         if first_row != self.num_rows:
-            raise ShardError(f"{self._uri}: {counted(first_row, 'row')} read where its footer says {self.num_rows}")
+            raise ShardError(f"{self._uri}: {counted(first_row, 'row')} read where its footer says {self.num_rows:,}")
 
     @cached_property
     def version(self) -> InputVersion:

@@ -246,7 +246,7 @@ def check_shard_file(path: Path, schema: pa.Schema, rows: int) -> None:
         ) from error
     if (found, file.metadata.num_rows) != (rows, rows):
         raise ShardError(
-            f"{path}: {counted(found, 'row')}, {file.metadata.num_rows} by its footer", counted(rows, "row")
+            f"{path}: {counted(found, 'row')}, {file.metadata.num_rows:,} by its footer", counted(rows, "row")
         )
     if footer is None:
         raise ShardError(f"{path}: no sidecar.* keys in its footer")

@@ -72,7 +72,7 @@ class SiblingReader:
             rows = RowReader(file, uri, schema.insert(0, key), types_from="the plan")
             if rows.num_rows != ctx.shard_rows:
                 message = (
-                    f"{ctx.rel_path}: {counted(ctx.shard_rows, 'row')} in the main shard, {rows.num_rows} in {uri}"
+                    f"{ctx.rel_path}: {counted(ctx.shard_rows, 'row')} in the main shard, {rows.num_rows:,} in {uri}"
                 )
                 raise AlignmentError(message, None, f"make the shard of {storage.prefix} again")
             ctx.shard_scope.enter_context(opening.pop_all())

@@ -199,7 +199,7 @@ class SourceRows:
                 raise
             raise ShardError(f"{uri}: unreadable after row {row}: {str(error).strip()}") from error
         if row != file.metadata.num_rows:
-            raise ShardError(f"{uri}: {counted(row, 'row')} read where its footer says {file.metadata.num_rows}")
+            raise ShardError(f"{uri}: {counted(row, 'row')} read where its footer says {file.metadata.num_rows:,}")
 
     def _as_stored(self, batch: pa.RecordBatch, uri: str, first_row: int) -> list[pa.Array]:
         keys = _cast(batch.column(self._key.name), self._key, self._key.type, uri, first_row)
