@@ -144,6 +144,7 @@ def test_storage_options_are_written(sidecar_here, main, tmp_path):
         (["init", "pets", "--main-prefix", "nowhere"], 2, "no folder"),
         (["init", "pets", "--main-prefix", "ftp://x/y"], 2, "'ftp'"),
         (["init", "pets", "--main-prefix", "data/pets/deep/part-0.parquet"], 2, "is a file"),
+        (["init", "pets", "--main-prefix", "with space/a.parquet"], 2, "with space'\n"),
         (["init", "pets", "--main-prefix", "jpegs"], 2, "sidecar pack"),
         (["init", "pets", "--main-prefix", "damaged"], 2, "not a readable Parquet file"),
         (["init", "pets", "--main-prefix", "two"], 2, "fix: --key-column"),
@@ -165,6 +166,7 @@ def test_what_is_wrong_is_answered_with_help(sidecar_here, main, tmp_path, argum
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged/a.parquet").write_bytes(b"no")
     write(tmp_path / "two/a.parquet", first=["a", "b"], second=["c", "d"], image=[JPEG, JPEG])
+    write(tmp_path / "with space/a.parquet", id=[1], image=[JPEG])
     write(tmp_path / "blind/a.parquet", id=[1], mask=[b"no picture"], other=[b"neither"])
     write(tmp_path / "text/a.parquet", id=[1], text=["x"])
     done = sidecar_here(*arguments)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.metadata import version
 
 import pytest
@@ -173,6 +175,26 @@ def test_results_go_to_stdout_alone(sidecar):
     done = sidecar("ops", "--json")
     assert done.stderr == ""
     assert {"extract_scaffold", "resize_image"} <= {op["name"] for op in json.loads(done.stdout)["ops"]}
+
+
+@pytest.mark.parametrize("columns", ["30", "80", "100"])
+def test_help_on_a_terminal_names_options_in_full(columns):
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sidecar_cli.main", "plan", "--help"],
+        stdout=slave,
+        stderr=slave,
+        env={**os.environ, "COLUMNS": columns, "NO_COLOR": "1", "TERM": "dumb"},
+    )
+    os.close(slave)
+    seen = b""
+    with suppress(OSError):  # the other end is closed
+        while piece := os.read(master, 4096):
+            seen += piece
+    assert process.wait(timeout=60) == 0
+    os.close(master)
+    assert b"--target-rows-per-hour" in seen
+    assert (b"\xe2\x95\xad" in seen) == (columns == "100")  # rich help draws frames
 
 
 def test_names_that_the_terminal_cannot_show_do_not_stop_a_command(sidecar, team):

@@ -7,6 +7,7 @@ what they need when they run.
 from __future__ import annotations
 
 import importlib
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Annotated
@@ -21,18 +22,20 @@ from sidecar_cli.program_name import program_name
 __all__ = ["main"]
 
 _COMPLETION_FLAGS = ("--install-completion", "--show-completion")
+_RICH_HELP_COLUMNS = 100
+"""In a narrower terminal rich help cuts the names of options."""
 
 
 def build_app(commands: Iterable[Command] = COMMANDS) -> typer.Typer:
     """Returns the typer program with the given commands."""
-    on_terminal = sys.stdout.isatty() and sys.stderr.isatty()
+    is_rich = sys.stdout.isatty() and sys.stderr.isatty() and shutil.get_terminal_size().columns >= _RICH_HELP_COLUMNS
     app = typer.Typer(
         name="sidecar",
         help="Row-aligned Parquet sidecars for image datasets.",
         epilog=f"Start with: {program_name()} demo",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich" if on_terminal else None,
+        rich_markup_mode="rich" if is_rich else None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
@@ -43,7 +46,7 @@ def build_app(commands: Iterable[Command] = COMMANDS) -> typer.Typer:
             *(f"{program_name()}{example.removeprefix('sidecar')}" for example in command.examples),
         ]
         # plain help wraps lines unless a backspace begins the paragraph; rich help knows no such sign
-        epilog = "\n\n".join(lines) if on_terminal else "\b\n" + "\n  ".join(lines)
+        epilog = "\n\n".join(lines) if is_rich else "\b\n" + "\n  ".join(lines)
         app.command(command.name, epilog=epilog, rich_help_panel=command.panel)(getattr(module, command.function))
     return app
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,8 +129,8 @@ def _of_prefix(prefix: str, options: Mapping[str, Any]) -> OverlaySource:
         raise UsageError(
             f"{normalise_prefix(prefix)} has no manifest of a run that says what its main dataset is",
             None,
-            f"sidecar overlay {prefix} --main-prefix PREFIX, or, to see a main dataset alone, "
-            f"sidecar overlay --main-prefix {prefix}",
+            f"sidecar overlay {shlex.quote(prefix)} --main-prefix PREFIX, or, to see a main dataset alone, "
+            f"sidecar overlay --main-prefix {shlex.quote(prefix)}",
         )
     return _made(
         options,

@@ -172,7 +172,8 @@ def _look_at_prefix(text: str, options: StorageOptions) -> Look:
     prefix = normalise_prefix(text)
     if scheme_of(prefix) == "file" and Path(prefix.rstrip("/") or "/").is_file():
         folder = Path(prefix.rstrip("/")).parent
-        raise UsageError(f"{text!r} is a file", "the folder that holds the shards", f"--main-prefix {folder}")
+        fix = f"--main-prefix {shlex.quote(str(folder))}"
+        raise UsageError(f"{text!r} is a file", "the folder that holds the shards", fix)
     storage = open_storage(prefix, options)
     try:
         return look_at(storage)
