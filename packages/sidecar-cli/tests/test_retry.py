@@ -27,7 +27,7 @@ outputs:
 @pytest.fixture
 def pipeline(tmp_path):
     """A pipeline with three outputs, over one shard of two pictures and two rows that are none."""
-    picture = submit_call(encoded_scene, 200, 150, "JPEG")
+    picture = submit_call(encoded_scene, 4000, 3000, "JPEG")  # no machine measures it in a millisecond
     (tmp_path / "main").mkdir()
     table = pa.table({"image_key": list("abcd"), "image": pa.array([picture, None, picture, b"no picture"])})
     pq.write_table(table, tmp_path / "main/s.parquet")
