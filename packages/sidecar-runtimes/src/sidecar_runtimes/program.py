@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import json
 import logging
@@ -102,9 +103,20 @@ def prepare_process() -> None:
         logger.propagate = False
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+        atexit.unregister(_end_undisturbed)
+        atexit.register(_end_undisturbed)  # before anything else does: it runs after all the others
     if os.environ.get("NO_COLOR"):  # an old way to force colour must not win over it
         for name in ("FORCE_COLOR", "PY_COLORS"):
             os.environ.pop(name, None)
+
+
+def _end_undisturbed() -> None:
+    """Ignores signals from here on: Python takes its handlers away next, and the rest has nothing to lose.
+
+    One that came then would make a process that was killed of a program that had done its work and said so.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _fill_closed_streams() -> None:
