@@ -4,37 +4,19 @@ from __future__ import annotations
 
 import json
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 from sidecar_core.testing.datasets import write_main
 
-BUCKET = "doctors-bucket"
+BUCKET = "example-bucket"
 
 
 @pytest.fixture
-def s3(tmp_path):
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    environment = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_CONFIG_FILE": str(tmp_path / "no-config"),
-        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "no-credentials"),
-        "RAY_ADDRESS": "",
-    }
-    keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
-    client = boto3.client("s3", endpoint_url=environment["AWS_ENDPOINT_URL"], **keys)
-    client.create_bucket(Bucket=BUCKET)
+def s3(s3, tmp_path):
+    """A main dataset of one shard in the bucket."""
+    client, environment = s3
     write_main(tmp_path / "main", {"a.parquet": [b"x"]})
     client.upload_file(str(tmp_path / "main/a.parquet"), BUCKET, "main/a.parquet")
-    yield client, environment
-    client.close()
-    server.stop()
+    return client, {**environment, "RAY_ADDRESS": ""}
 
 
 def everything_in(client):

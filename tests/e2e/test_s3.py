@@ -4,42 +4,10 @@ from __future__ import annotations
 
 import json
 
-import boto3
 import pyarrow.parquet as pq
-import pytest
-from moto.server import ThreadedMotoServer
 from sidecar_core.isolation import submit_call
 from sidecar_core.testing.datasets import read_dataset, write_main
 from sidecar_resize.testing.pictures import encoded_scene
-
-
-@pytest.fixture
-def s3(tmp_path):
-    """Returns a client of an empty bucket, and the environment in which the program finds it."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    environment = {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_CONFIG_FILE": str(tmp_path / "no-config"),
-        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "no-credentials"),
-    }
-    client = boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="key",
-        aws_secret_access_key="secret",
-    )
-    client.create_bucket(Bucket="example-bucket")
-    yield client, environment
-    client.close()
-    server.stop()
 
 
 def test_what_is_built_on_s3_equals_what_is_built_locally(sidecar, s3, tmp_path):

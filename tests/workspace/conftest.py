@@ -10,9 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 from sidecar_core.isolation import submit_call
 from sidecar_resize.testing.pictures import encoded_scene
 
@@ -179,33 +177,3 @@ def run_in():
 def picture():
     """A JPEG of 200 x 150 px."""
     return submit_call(encoded_scene, 200, 150, "JPEG")
-
-
-@pytest.fixture
-def s3(tmp_path):
-    """A server of the S3 protocol with an empty example-bucket: a client, and the environment that leads there."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    environment = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_CONFIG_FILE": str(tmp_path / "aws-config"),
-        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "aws-credentials"),
-    }
-    client = boto3.client(
-        "s3",
-        endpoint_url=environment["AWS_ENDPOINT_URL"],
-        region_name="us-east-1",
-        aws_access_key_id="key",
-        aws_secret_access_key="secret",
-    )
-    client.create_bucket(Bucket="example-bucket")
-    yield client, environment
-    for each in client.list_objects_v2(Bucket="example-bucket").get("Contents", []):
-        client.delete_object(Bucket="example-bucket", Key=each["Key"])  # servers in one process share their buckets
-    client.close()
-    server.stop()
