@@ -37,7 +37,8 @@ def s3(s3_endpoint, tmp_path):
         aws_secret_access_key="secret",
     )
     client.create_bucket(Bucket="example-bucket")
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket="example-bucket"):
+        for each in page.get("Contents", []):  # servers in one process share their buckets
+            client.delete_object(Bucket="example-bucket", Key=each["Key"])
     yield client, environment
-    for each in client.list_objects_v2(Bucket="example-bucket").get("Contents", []):
-        client.delete_object(Bucket="example-bucket", Key=each["Key"])  # servers in one process share their buckets
     client.close()
