@@ -101,10 +101,10 @@ def _first_unfit(values: pa.Array, dtype: pa.DataType) -> int:
 
 def _cast_exactly(values: pa.Array, dtype: pa.DataType) -> pa.Array:
     """Casts leaf by leaf: Arrow's cast of a nested array also looks at values outside a slice and below nulls."""
-    import pyarrow.compute as pc  # slow to load, and most shards need no cast
-
     if values.type == dtype:
         return values
+    import pyarrow.compute as pc  # slow to load, and most shards need no cast
+
     if isinstance(values, pa.StructArray) and isinstance(dtype, pa.StructType) and dtype.num_fields:
         children = dict(zip((field.name for field in values.type), values.flatten(), strict=True))
         arrays = [
