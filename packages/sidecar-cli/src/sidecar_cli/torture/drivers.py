@@ -50,7 +50,9 @@ class Drivers:
         self._token = token
         self._time_limit_s = time_limit_s
         self.start_clock()
-        kept = {name: value for name, value in os.environ.items() if name not in ("RAY_ADDRESS", "FORCE_COLOR", "PY_COLORS")}
+        kept = {
+            name: value for name, value in os.environ.items() if name not in ("RAY_ADDRESS", "FORCE_COLOR", "PY_COLORS")
+        }
         self._environment = {**kept, **environment, MARK: token}
         self._number = 0
 
