@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageChops, ImageStat
 from sidecar_resize.encode import _resize_with_pillow, resize_upright
 from sidecar_resize.geometry import target_size
+from sidecar_resize.pillow_memory import pixels_of
 from sidecar_resize.resample import can_shrink, shrink
 from sidecar_resize.testing.pictures import scene
 
@@ -65,3 +66,25 @@ def test_an_edge_is_where_it_was():
         pixels = made.tobytes()
         for row in range(175):
             assert sum(pixels[row * 250 : row * 250 + 250]) / 255 == pytest.approx(125, abs=0.1)
+
+
+def test_pixels_in_one_block_are_not_copied():
+    picture = scene(333, 77)
+    pixels, raw_mode = pixels_of(picture)
+    assert (raw_mode, not isinstance(pixels, bytes)) == ("RGBX", True)
+    assert Image.frombytes("RGB", picture.size, bytes(pixels), "raw", raw_mode).tobytes() == picture.tobytes()
+    picture.putpixel((332, 76), (1, 2, 3))
+    assert bytes(pixels)[-4:-1] == b"\1\2\3"
+
+
+def test_a_picture_in_several_blocks_shrinks_alike():
+    picture = scene(500, 400)
+    wanted = shrink(picture, (100, 80), (0, 0, 100, 80))
+    whole = Image.core.get_block_size()
+    Image.core.set_block_size(1 << 16)
+    try:
+        parted = picture.copy()
+    finally:
+        Image.core.set_block_size(whole)
+    assert pixels_of(parted) == (picture.tobytes(), "RGB")
+    assert shrink(parted, (100, 80), (0, 0, 100, 80)).tobytes() == wanted.tobytes()

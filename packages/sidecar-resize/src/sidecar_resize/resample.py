@@ -13,6 +13,8 @@ os.environ.setdefault("VIPS_CONCURRENCY", "1")  # a child is one worker; set bef
 import pyvips
 from PIL import Image
 
+from sidecar_resize.pillow_memory import pixels_of
+
 pyvips.cache_set_max(0)  # no two pictures are the same
 
 _MODES = ("L", "RGB")
@@ -35,11 +37,10 @@ def shrink(image: Image.Image, scaled: tuple[int, int], box: tuple[int, int, int
         ValueError: libvips rounds to another size than `scaled`, or fails.
         MemoryError: there is no memory for the result.
     """
-    bands = len(image.mode)
-    pixels = image.tobytes()
+    pixels, raw_mode = pixels_of(image)
     left, top, right, bottom = box
     try:
-        source = pyvips.Image.new_from_memory(pixels, image.width, image.height, bands, "uchar")
+        source = pyvips.Image.new_from_memory(pixels, image.width, image.height, len(raw_mode), "uchar")
         whole = source.resize(scaled[0] / image.width, vscale=scaled[1] / image.height, kernel="lanczos3")
         if (whole.width, whole.height) != scaled:
             raise ValueError(f"scaled to {whole.width} x {whole.height} instead of {scaled[0]} x {scaled[1]}")
@@ -48,4 +49,4 @@ def shrink(image: Image.Image, scaled: tuple[int, int], box: tuple[int, int, int
         if "memory" in str(error).lower():
             raise MemoryError(str(error)) from error
         raise ValueError(f"libvips: {error}") from error
-    return Image.frombuffer(image.mode, (right - left, bottom - top), made, "raw", image.mode, 0, 1)
+    return Image.frombytes(image.mode, (right - left, bottom - top), made, "raw", raw_mode)
