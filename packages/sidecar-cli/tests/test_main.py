@@ -15,7 +15,7 @@ import pytest
 from sidecar_cli.command_table import COMMANDS
 from sidecar_cli.main import main
 
-HEAVY = ["PIL", "boto3", "botocore", "cv2", "numpy", "pyarrow", "pydantic", "pyvips", "ray", "yaml"]
+HEAVY = ["importlib.metadata", "PIL", "boto3", "botocore", "cv2", "numpy", "pyarrow", "pydantic", "pyvips", "ray", "yaml"]
 LOADED = f"""
 import sys
 from sidecar_cli.main import main

@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 
 _ASKED = "_SIDECAR_COMPLETE"
@@ -44,17 +43,17 @@ def complete_pipeline(incomplete: str) -> list[str]:
 
 def complete_op(incomplete: str) -> list[str]:
     """Returns the installed ops that begin so."""
-    return _beginning(incomplete, (point.name for point in entry_points(group="sidecar.ops")))
+    return _beginning(incomplete, _offered("sidecar.ops"))
 
 
 def complete_filter(incomplete: str) -> list[str]:
     """Returns the installed filters that begin so."""
-    return _beginning(incomplete, (point.name for point in entry_points(group="sidecar.filters")))
+    return _beginning(incomplete, _offered("sidecar.filters"))
 
 
 def complete_filters(incomplete: str) -> list[str]:
     """Returns comma-separated filters, the last of which is completed to one that is not there yet."""
-    return _in_list(incomplete, (point.name for point in entry_points(group="sidecar.filters")))
+    return _in_list(incomplete, _offered("sidecar.filters"))
 
 
 def complete_reasons(incomplete: str) -> list[str]:
@@ -66,6 +65,8 @@ def complete_reasons(incomplete: str) -> list[str]:
 
 def complete_struct_type(incomplete: str) -> list[str]:
     """Returns the struct types of installed packages that begin so."""
+    from importlib.metadata import entry_points
+
     names: set[str] = set()
     for point in entry_points(group="sidecar.struct_types"):
         try:
@@ -74,6 +75,13 @@ def complete_struct_type(incomplete: str) -> list[str]:
         except Exception:  # noqa: BLE001, S112 - a broken package must not break the shell's line
             continue
     return _beginning(incomplete, names)
+
+
+def _offered(group: str) -> list[str]:
+    """Returns the names of an entry-point group."""
+    from importlib.metadata import entry_points  # 25 ms that help does not need
+
+    return [point.name for point in entry_points(group=group)]
 
 
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:

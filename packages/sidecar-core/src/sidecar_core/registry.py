@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sidecar_core.errors import ConfigError, UsageError
+from sidecar_core.offers import offered_by_packages
 from sidecar_core.op import BaseOp, OpParams
 from sidecar_core.problems import did_you_mean
 
@@ -84,13 +83,13 @@ class Registry(Generic[T]):
 
     def installed(self) -> dict[str, str]:
         """Returns every name with `module:Name`, sorted; imports nothing."""
-        found = {point.name: point.value for point in _offered_by_packages(self._group, tuple(sys.path))}
+        found = {point.name: point.value for point in offered_by_packages(self._group)}
         found.update({name: _place(item) for name, item in self._objects.items()})
         return dict(sorted(found.items()))
 
     def _offered(self, name: str) -> dict[str, Callable[[], T]]:
         """Returns what packages offer under the name, by place; a package found twice counts once."""
-        points = _offered_by_packages(self._group, tuple(sys.path))
+        points = offered_by_packages(self._group)
         return {point.value: point.load for point in points if point.name == name}
 
     def _unknown(self, name: str) -> UsageError:
@@ -114,13 +113,6 @@ def _is_at(place: str, item: object) -> bool:
     for name in names.split("."):
         found = getattr(found, name, None)
     return found is item
-
-
-@cache
-def _offered_by_packages(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Reads every package's metadata, which takes some 20 ms, once for each import path."""
-    del path
-    return tuple(entry_points(group=group))
 
 
 OPS: Registry[type[BaseOp]] = Registry("sidecar.ops", "operation", PACKAGE_OF_OP)

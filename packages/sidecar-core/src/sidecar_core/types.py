@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from pydantic import ValidationError
 from sidecar_core.config import ProblemCollector, check_name, validate_model
 from sidecar_core.errors import ConfigError
 from sidecar_core.nulls import null_column, null_rows, null_scalar_for
+from sidecar_core.offers import offered_by_packages
 from sidecar_core.problems import Problem, did_you_mean
 from sidecar_core.type_specs import EXPECTED_TYPE, PRIMITIVES, SchemaSpec, StructField, StructSpec, TypedName
 from sidecar_core.yaml_document import Loc, YamlDocument, read_yaml
@@ -114,7 +114,7 @@ class StructTypes:
         """
         problems = ProblemCollector()
         files: list[Path] = []
-        for point in {point.value: point for point in entry_points(group=STRUCT_TYPES_GROUP)}.values():
+        for point in {point.value: point for point in offered_by_packages(STRUCT_TYPES_GROUP)}.values():
             with problems.collecting():
                 files.extend(_package_files(point))
         problems.raise_any()

@@ -6,14 +6,15 @@ Children import this module with every filter, so it does without the core's reg
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
 from sidecar_core.errors import UsageError
+from sidecar_core.offers import offered_by_packages
 from sidecar_core.problems import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from importlib.metadata import EntryPoint
 
     from sidecar_filters.base import Filter
 
@@ -96,7 +97,7 @@ def filter_names() -> list[str]:
 @cache
 def _offered() -> tuple[EntryPoint, ...]:
     """Returns what installed packages offer; looking takes milliseconds, and `score` asks for every picture."""
-    return tuple(entry_points(group=FILTERS_GROUP))
+    return offered_by_packages(FILTERS_GROUP)
 
 
 def _duplicate(name: str, first: str, second: str) -> UsageError:

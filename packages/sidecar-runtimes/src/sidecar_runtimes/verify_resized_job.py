@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, cast
 
 from sidecar_core.errors import UsageError
+from sidecar_core.offers import offered_by_packages
 
 from sidecar_runtimes.resized_targets import parse_targets, require_main_prefix
 from sidecar_runtimes.verify_words import resized_view
@@ -50,7 +50,7 @@ def verify_resized_job(options: Mapping[str, Any], show: Show) -> bool:
 
 
 def _resized_verifier() -> Verifier:
-    found = {point.value: point for point in entry_points(group=GROUP, name="resized")}
+    found = {point.value: point for point in offered_by_packages(GROUP) if point.name == "resized"}
     if not found:
         message = "verify-resized comes with the package 'sidecar-resize', which is not installed"
         raise UsageError(message, None, "uv add sidecar-resize")
