@@ -26,7 +26,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from paired import in_turn, show
+from paired import in_turn, keep_bytecode, show
 from sidecar_core.dataset import load_dataset
 from sidecar_core.isolation import IsolationOptions, IsolationPool
 from sidecar_core.isolation.child import keep_freed_memory
@@ -56,6 +56,7 @@ def main() -> None:
     figures: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
+        keep_bytecode(folder / "compiled")
         if "e1" in arguments.only:
             figures.append(measure_e1(folder, arguments.rounds))
         if "e2" in arguments.only:

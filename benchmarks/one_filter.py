@@ -28,6 +28,7 @@ from typing import Self
 import filters as filters_benchmark
 import pyarrow as pa
 import pyarrow.parquet as pq
+from paired import keep_bytecode
 from sidecar_core.pipeline import load_pipeline
 from sidecar_runtimes.progress import SilentObserver
 from sidecar_runtimes.ray_actors import RayActorRuntime
@@ -124,6 +125,7 @@ def main() -> None:
     measured: dict[str, list[dict[str, float]]] = {name: [] for name in contestants}
     with tempfile.TemporaryDirectory(prefix="sidecar-one-filter-") as name:
         folder = Path(name)
+        keep_bytecode(folder / "compiled")
         write_main(folder, source["1 MP"], options.shards, options.rows)
         write_pipeline(folder, options.filter)
         for number in range(options.rounds):

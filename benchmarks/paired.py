@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def keep_bytecode(folder: Path) -> None:
+    """Lets this process's children compile Python code once, into a folder, as they do where it is installed."""
+    os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 def in_turn(
     name: str,
     ours: Callable[[], object],

@@ -11,7 +11,8 @@ with the versions pinned here; one that cannot be made is reported and left out.
 All read the same pictures and write WEBP of quality 95, lossy, to Parquet. The others use libwebp's default, method 4,
 unless said. All but img2dataset make the same sizes; it cannot crop to them, so its shorter side is chosen to give as
 many pixels in all. img2dataset also ignores the EXIF orientation. Time is that of the whole process with its start;
-CPU time is that of all its processes. Rows/s of two workers mean something on an idle machine only; CPU time does on
+CPU time is that of all its processes. The Python code of all is compiled: that of the others when it is installed, that
+of sidecar in a run that does not count. Rows/s of two workers mean something on an idle machine only; CPU time does on
 a busy one too.
 
 PSNR and SSIM (luma, Gaussian window of 11 px) compare what is decoded from the outputs with a full decode and Pillow's
@@ -43,6 +44,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import resize as resize_benchmark
 from environments import DEFAULT_FOLDER, NotInstallableError, make_environment
+from paired import keep_bytecode
 from PIL import Image, ImageOps
 from sidecar_resize import geometry
 
@@ -114,6 +116,11 @@ def main() -> None:
         rounds: dict[str, list[dict[str, float]]] = {each.name: [] for each in contestants}
         quality: dict[str, dict[str, float]] = {}
         crashes: dict[str, list[str]] = {}
+        keep_bytecode(folder / "compiled")
+        ours = [each for each in contestants if each.program is None]
+        if ours:
+            measure(ours[0], pythons[ours[0]], folder / "main", folder / "out", options.rows, {})
+            clear(folder)
         for number in range(options.rounds):
             for each in contestants[:: 1 if number % 2 == 0 else -1]:
                 out = folder / "out"
@@ -217,7 +224,10 @@ def measure(
         if each.program == "img2dataset":
             number = shorter_side([path.read_bytes() for path in sorted((main / "files").iterdir())])
         command = [str(python), str(PROGRAMS), each.program, str(main), str(out), str(number)]
-    environment = {**os.environ, **QUIET, **({"PYTHONPATH": str(main / "modules")} if each.program else {})}
+    environment = {**os.environ, **QUIET}
+    if each.program is not None:
+        environment["PYTHONPATH"] = str(main / "modules")
+        del environment["PYTHONPYCACHEPREFIX"]  # what uv compiled is beside the sources
     log = out.with_name("out-log")
     started = time.monotonic()
     with log.open("wb") as stream:

@@ -12,7 +12,6 @@ when nothing of sidecar runs: importing what `check` needs of others.
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from paired import in_turn, show
+from paired import in_turn, keep_bytecode, show
 
 _LISTING = """
 import sys
@@ -48,8 +47,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         main_prefix, pipeline = write_world(Path(scratch), arguments.shards)
         out = f"{scratch}/out"
-        os.environ["PYTHONPYCACHEPREFIX"] = f"{scratch}/compiled"
-        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        keep_bytecode(Path(scratch) / "compiled")
         contests = (
             ("sidecar --help", [*sidecar, "--help"], [*python, "import typer, rich"], "<= 2.5"),
             ("sidecar check", [*sidecar, "check", pipeline], [*python, "import pyarrow"], "<= 2"),

@@ -15,7 +15,7 @@ import pytest
 from sidecar_cli.command_table import COMMANDS
 from sidecar_cli.main import main
 
-HEAVY = ["importlib.metadata", "PIL", "boto3", "botocore", "cv2", "numpy", "pyarrow", "pydantic", "pyvips", "ray", "yaml"]
+HEAVY = ["PIL", "boto3", "botocore", "cv2", "numpy", "pyarrow", "pydantic", "pyvips", "ray", "yaml"]
 LOADED = f"""
 import sys
 from sidecar_cli.main import main
@@ -34,6 +34,12 @@ def loaded_by(*arguments):
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"]], ids=" ".join)
 def test_help_loads_nothing_heavy(arguments):
     assert loaded_by(*arguments).stderr.splitlines()[-1] == "loaded: []"
+
+
+def test_help_looks_up_no_installed_package():
+    code = "import sys; from sidecar_cli.main import main; main(['--help']); print('importlib.metadata' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
 
 
 @pytest.mark.parametrize("arguments", [["run", "--help"], ["pack", "--help"], ["nonsense"]], ids=" ".join)
