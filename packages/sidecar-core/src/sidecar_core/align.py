@@ -23,6 +23,7 @@ _DIGEST_BYTES = 32
 _SHOWN_CHARACTERS = 200
 _arrow: Any = pa  # the stubs know few of the types that its functions take
 _NO_LENGTH = pa.scalar(-1, pa.int64())
+_READ_AS_THEY_ARE = (pa.string(), pa.binary())  # no plain form is needed for their bytes
 
 
 def assert_alignment(main: pa.Table | pa.RecordBatch, sidecar: pa.Table | pa.RecordBatch, key_column: str) -> None:
@@ -202,10 +203,11 @@ def _feed(digests: Sequence[KeyDigest], keys: pa.Array | pa.ChunkedArray) -> Non
     for chunk in _chunks(keys):
         if len(chunk) == 0:
             continue
-        plain = _plain_chunk(chunk)
+        plain = chunk if chunk.type in _READ_AS_THEY_ARE else _plain_chunk(chunk)
         present = plain.drop_null() if plain.null_count else plain  # a null's slot may hold bytes
-        if pa.types.is_large_binary(plain.type):
-            lengths = _fixed_bytes(pc.fill_null(pc.binary_length(plain), _NO_LENGTH))
+        if _is_bytes(plain.type):
+            lengths = pc.binary_length(plain).cast(pa.int64())
+            lengths = _fixed_bytes(pc.fill_null(lengths, _NO_LENGTH) if plain.null_count else lengths)
             values = _joined_bytes(present)
         else:
             lengths = _fixed_bytes(pc.if_else(plain.is_valid(), pa.scalar(8, pa.int64()), _NO_LENGTH))
@@ -331,10 +333,11 @@ def _fixed_bytes(keys: pa.Array) -> memoryview:
 
 
 def _joined_bytes(keys: pa.Array) -> memoryview:
-    """Returns the bytes of all values of a large_binary array without nulls, one after the other."""
+    """Returns the bytes of all values of a binary, large_binary or string array without nulls, one after the other."""
     _, offsets, data = keys.buffers()
     if data is None or offsets is None:
         return memoryview(b"")
-    (start,) = struct.unpack_from("<q", offsets, keys.offset * 8)
-    (end,) = struct.unpack_from("<q", offsets, (keys.offset + len(keys)) * 8)
+    offset = struct.Struct("<q" if pa.types.is_large_binary(keys.type) else "<i")
+    (start,) = offset.unpack_from(offsets, keys.offset * offset.size)
+    (end,) = offset.unpack_from(offsets, (keys.offset + len(keys)) * offset.size)
     return memoryview(data)[start:end]

@@ -215,9 +215,12 @@ def _check_op_kept_rows(
         raise OpError(f"{where}: op {op.type_name!r} returned {counted(result.num_rows, 'row')} for {len(key):,}")
     if key_column not in result.schema.names:
         raise OpError(f"{where}: op {op.type_name!r} dropped the key column {key_column!r}")
-    moved = first_misaligned(key, result.column(key_column), null_matches_null=True)
+    found = result.column(key_column)
+    if found.type == key.type and found.equals(key):  # most ops hand the column on as it was
+        return
+    moved = first_misaligned(key, found, null_matches_null=True)
     if moved is not None:
-        before, after = describe_key(key[moved]), describe_key(result.column(key_column)[moved])
+        before, after = describe_key(key[moved]), describe_key(found[moved])
         where = f"{context.rel_path} row {context.first_row + moved}"
         raise OpError(f"{where}: op {op.type_name!r} changed the key from {before} to {after}")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint, EntryPoints
+    from importlib.metadata import EntryPoint
 
 
 def offered_by_packages(group: str) -> tuple[EntryPoint, ...]:
@@ -16,7 +16,7 @@ def offered_by_packages(group: str) -> tuple[EntryPoint, ...]:
 
 
 @cache
-def _entry_points(path: tuple[str, ...]) -> EntryPoints:
+def _entry_points(path: tuple[str, ...]) -> Any:  # noqa: ANN401 - its class differs between versions of Python
     """Looks at every package once, for all groups: of a hundred it takes 10 ms."""
     from importlib.metadata import entry_points  # 25 ms that an isolated child does not need
 

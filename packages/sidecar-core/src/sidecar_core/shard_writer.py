@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -53,9 +54,9 @@ class ShardWriter:
     Only `close` makes a Parquet file of it. Used as a context manager, the file is removed when the
     block raises or ends without `close`: a shorter file that looks whole never stays.
 
-    Image columns are stored as they are, without compression and dictionary; all others with zstd and
-    dictionaries. Row groups carry the null count of every column, pages carry checksums. No column's
-    chunks are ever put together, so that more than 2 GiB in a shard, or in one table, is fine.
+    Image columns are stored as they are, without compression and dictionary; all others with zstd, and with
+    dictionaries except for the key, whose values differ. Row groups carry the null count of every column, pages carry
+    checksums. No column's chunks are ever put together, so that more than 2 GiB in a shard, or in one table, is fine.
 
     Args:
         path: the local file to write; its folder exists.
@@ -270,18 +271,19 @@ def _open_parquet_writer(sink: pa.NativeFile, schema: pa.Schema, image_columns: 
     leaves = _leaf_columns(schema)
     images = {path for path, is_bytes in leaves if is_bytes and path.split(".")[0] in image_columns}
     images |= {path for path, _ in leaves if path in image_columns}
-    others = [path for path, _ in leaves if path not in images]
+    repeating = [path for path, _ in leaves if path not in images and path != schema.names[0]]
     writer: Any = pq.ParquetWriter
     return writer(
         sink,
         schema,
         compression={path: "none" if path in images else "zstd" for path, _ in leaves},
-        use_dictionary=others,
+        use_dictionary=repeating,
         write_page_checksum=True,
         write_page_index=True,
     )
 
 
+@lru_cache(maxsize=64)
 def _leaf_columns(schema: pa.Schema) -> list[tuple[str, bool]]:
     """Returns the dotted path of each leaf as Parquet names it, and whether it holds plain bytes."""
     buffer = pa.BufferOutputStream()

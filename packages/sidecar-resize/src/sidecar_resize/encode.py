@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from PIL import Image, WebPImagePlugin  # noqa: F401 - else saving one loads all plugins to find it, 40 ms
+from PIL import Image
 from sidecar_core.reasons import Reason
 
 from sidecar_resize.headers import UnusableImageError
@@ -15,6 +16,8 @@ from sidecar_resize.resample import can_shrink, shrink
 if TYPE_CHECKING:
     from sidecar_resize.geometry import TargetSize
     from sidecar_resize.spec import PixelSpec
+
+import_module("PIL.WebPImagePlugin")  # else saving the first one loads all plugins to find it, 40 ms
 
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
