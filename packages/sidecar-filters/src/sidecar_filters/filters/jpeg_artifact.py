@@ -73,26 +73,39 @@ def _banding(luma: Image) -> float:
     rows, columns = max(1, height // BAND_BLOCK), max(1, width // BAND_BLOCK)
     tall, wide = min(height, BAND_BLOCK), min(width, BAND_BLOCK)
     blocks = luma[: rows * tall, : columns * wide].reshape(rows, tall, columns, wide)
-    # Most blocks have too many levels, and a row or a column of theirs tells; only the others are looked at whole.
-    found = np.flatnonzero(_fewest_levels(blocks[:, tall // 2].reshape(-1, wide)) <= MOST_BAND_LEVELS)
-    column = blocks[found // columns, :, found % columns, wide // 2]
-    found = found[_fewest_levels(column) <= MOST_BAND_LEVELS]
-    whole = blocks[found // columns, :, found % columns].reshape(len(found), tall * wide)
-    whole = whole[whole.max(axis=1) - whole.min(axis=1) >= LEAST_BAND_RANGE]
-    whole = np.sort(whole[_fewest_levels(whole[:, ::5]) <= MOST_BAND_LEVELS], axis=1)
+    # Few blocks are looked at whole: most are too flat, or have too many levels in a row, a column or here and there.
+    few = _may_have_few_levels(blocks[:, tall // 2].reshape(-1, wide))
+    y, x = np.divmod(np.flatnonzero(few & (_ranges(blocks).ravel() >= LEAST_BAND_RANGE)), columns)
+    few = _may_have_few_levels(blocks[y, :, x, wide // 2])
+    y, x = y[few], x[few]
+    whole = blocks[y, :, x].reshape(len(y), tall * wide)
+    whole = whole[_may_have_few_levels(whole[:, ::5])]
+    whole = np.sort(whole[_may_have_few_levels(whole)], axis=1)
     levels = 1 + np.count_nonzero(whole[:, 1:] != whole[:, :-1], axis=1)
     return int((levels <= MOST_BAND_LEVELS).sum()) / (rows * columns)
 
 
-def _fewest_levels(pixels: Image) -> NDArray[np.int64]:
-    """Returns, for each row of pixels, a number of levels that it has at least.
+def _ranges(blocks: Image) -> Image:
+    """Returns (rows, columns) uint8: the largest level less the smallest of each (rows, tall, columns, wide) block."""
+    import cv2
+    import numpy as np
 
-    One bit of 64 for each level that differs in its low six bits.
+    rows, tall, columns, wide = blocks.shape
+    bands = blocks.reshape(rows, tall, columns * wide)
+    along = np.ones((1, wide), np.uint8)
+    highest = cv2.dilate(bands.max(axis=1), along, anchor=(0, 0))[:, ::wide]
+    return highest - cv2.erode(bands.min(axis=1), along, anchor=(0, 0))[:, ::wide]
+
+
+def _may_have_few_levels(pixels: Image) -> NDArray[np.bool_]:
+    """Returns for each row of pixels whether it may have as few levels as bands have; no such row is missed.
+
+    Levels that differ by a multiple of 64 count as one.
     """
     import numpy as np
 
     bits = np.left_shift(np.uint64(1), np.arange(256, dtype=np.uint64) & np.uint64(63))
-    return np.bitwise_count(np.bitwise_or.reduce(bits[pixels.T], axis=0)).astype(np.int64)
+    return np.bitwise_count(np.bitwise_or.reduce(np.take(bits, pixels.T), axis=0)) <= MOST_BAND_LEVELS
 
 
 @cache
