@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import pyvips
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageChops, ImageStat
@@ -31,6 +32,16 @@ def test_it_shrinks_as_pillow_does_and_cuts_the_same_part(width, height, by, mod
     whole = picture.resize(scaled, Image.Resampling.LANCZOS)
     assert difference(made, whole.crop(box)) < 2.5
     assert difference(made, shrink(picture, scaled, (0, 0, *scaled)).crop(box)) == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(width=sides, height=sides, scaled_width=sides, scaled_height=sides, mode=st.sampled_from(["RGB", "L"]))
+def test_it_gives_what_libvips_gives_for_a_resize(width, height, scaled_width, scaled_height, mode):
+    scaled = min(width, scaled_width), min(height, scaled_height)
+    picture = scene(width, height).convert(mode)
+    source = pyvips.Image.new_from_memory(picture.tobytes(), width, height, len(mode), "uchar")
+    whole = source.resize(scaled[0] / width, vscale=scaled[1] / height, kernel="lanczos3")
+    assert shrink(picture, scaled, (0, 0, *scaled)).tobytes() == bytes(whole.write_to_memory())
 
 
 @settings(max_examples=40, deadline=None)

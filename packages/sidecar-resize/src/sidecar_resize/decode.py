@@ -42,6 +42,8 @@ def open_picture(header: Header) -> Image.Image:
         if failure.reason is Reason.TRUNCATED:
             failure = UnusableImageError(failure.reason, f"{failure.detail}; {_share(None)}")
         raise failure from error
+    if image.format == "JPEG":
+        image.decodermaxblock = len(header.payload)  # type: ignore[attr-defined] - libjpeg gets the file in one piece
     header.declared_px = max(header.declared_px, image.width * image.height)
     header.width, header.height = image.size
     if header.source_format == "AVIF":

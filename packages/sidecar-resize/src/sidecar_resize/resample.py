@@ -18,6 +18,7 @@ from sidecar_resize.pillow_memory import pixels_of
 pyvips.cache_set_max(0)  # no two pictures are the same
 
 _MODES = ("L", "RGB")
+_GAP = 2.0  # where more than twice this is to be shrunk, whole pixels are averaged first; libvips' own choice
 
 
 def can_shrink(image: Image.Image, scaled: tuple[int, int]) -> bool:
@@ -41,7 +42,8 @@ def shrink(image: Image.Image, scaled: tuple[int, int], box: tuple[int, int, int
     left, top, right, bottom = box
     try:
         source = pyvips.Image.new_from_memory(pixels, image.width, image.height, len(raw_mode), "uchar")
-        whole = source.resize(scaled[0] / image.width, vscale=scaled[1] / image.height, kernel="lanczos3")
+        by_x, by_y = 1 / (scaled[0] / image.width), 1 / (scaled[1] / image.height)
+        whole = source.reducev(by_y, kernel="lanczos3", gap=_GAP).reduceh(by_x, kernel="lanczos3", gap=_GAP)
         if (whole.width, whole.height) != scaled:
             raise ValueError(f"scaled to {whole.width} x {whole.height} instead of {scaled[0]} x {scaled[1]}")
         made = whole.crop(left, top, right - left, bottom - top).write_to_memory()
