@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import io
 import json
@@ -21,8 +22,10 @@ from sidecar_runtimes.exit_codes import ExitCode, exit_code_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import TextIO
 
 
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _GARBAGE_AFTER = 10_000  # objects; at Python's 700 it looks for garbage during 5 % of the start, and finds none
 
 
@@ -69,8 +72,11 @@ def report_error(error: BaseException, *, debug: bool) -> int:
         say(str(error))
     elif isinstance(error, PermissionError) and error.filename is not None:
         say(f"{error.filename}: {error.strerror}\n  fix: give this user access, or choose another place")
+    elif isinstance(error, OSError) and error.errno in _NO_SPACE:
+        say(f"{error.filename or 'output'}: {error.strerror}\n  fix: free space there, or write elsewhere")
     elif not isinstance(error, KeyboardInterrupt):
         say(f"unexpected {type(error).__name__}: {error}\n  fix: the same command with --debug shows where")
+    _give_up_unwritten(sys.stdout)
     status = exit_code_of(error)
     _leave_stuck_ray(status)
     return status
@@ -122,6 +128,7 @@ def _end_undisturbed() -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    _give_up_unwritten(sys.stderr)
 
 
 def _fill_closed_streams() -> None:
@@ -159,8 +166,20 @@ def write_stdout(text: str) -> None:
 
 def discard_stdout() -> None:
     """Points stdout to nowhere, so that neither later writes nor the flush at exit can fail."""
+    _point_to_nowhere(sys.stdout)
+
+
+def _give_up_unwritten(stream: TextIO) -> None:
+    """Drops what a full disk does not take: Python would try once more at its end, and make the exit status 120."""
+    try:
+        stream.flush()
+    except OSError:
+        _point_to_nowhere(stream)
+
+
+def _point_to_nowhere(stream: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
     finally:
         os.close(nowhere)
