@@ -21,7 +21,7 @@ PROGRAMS = str(Path(sys.executable).parent)
 NOT_TOLD = re.compile(r"(?:AWS|SIDECAR|XDG)_|(?:FORCE_COLOR|NO_COLOR|PY_COLORS|GITHUB_ACTIONS)\Z")
 SETTINGS = {
     "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
-    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONPYCACHEPREFIX": str(ROOT / ".pytest_cache/compiled"),  # not beside what a page tells to write
     "RAY_ADDRESS": "",
     "BROWSER": "true",  # what --open starts
     "COLUMNS": "160",
