@@ -1,9 +1,9 @@
-"""Writes what others may import: packages/*/tests/public_api.txt, and the pages docs/api/*.md from the docstrings.
+"""Writes what others may import: docs/api/*.txt, their declarations, and docs/api/*.md, pages with the docstrings.
 
     python ci/public_api.py            writes them
     python ci/public_api.py --check    writes nothing; exit status 1 where a file differs from the source
 
-What is public is said by `__all__` of each package; see sidecar_core.testing.public_api.
+What is public is said by `__all__` of each package; see api_reader.py.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sidecar_core.testing.docstrings import Docstring
-from sidecar_core.testing.public_api import api_text, public_modules
-from sidecar_core.testing.source_names import module_doc
+from api_reader import api_text, items, public_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sidecar_core.testing.public_api import PublicModule, PublicName
+    import griffe
+    from api_reader import PublicModule, PublicName
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -76,7 +75,9 @@ _INDEX = """# Python API
 <!-- Written by `uv run python ci/public_api.py` from the packages' docstrings: change those. -->
 
 The names that others may import, with what they take, return and raise.
-"""
+
+| package | what it offers to Python | declarations only |
+|---|---|---|"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -101,21 +102,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def made_files() -> Iterator[tuple[Path, str]]:
+    rows: list[str] = []
     for package in TOPICS:
-        module = package.replace("-", "_")
-        yield ROOT / "packages" / package / "tests" / "public_api.txt", api_text(module)
-        yield ROOT / "docs" / "api" / f"{package}.md", page(package, public_modules(module))
-    yield ROOT / "docs" / "api" / "README.md", index()
-
-
-def index() -> str:
-    """Returns the page that GitHub shows for the folder."""
-    rows = [f"| [{package}]({package}.md) | {_first_sentence(package)} |" for package in TOPICS]
-    return "\n".join([_INDEX, "| package | what it offers to Python |", "|---|---|", *rows]) + "\n"
-
-
-def _first_sentence(package: str) -> str:
-    return module_doc(package.replace("-", "_")).partition("\n")[0].rstrip(".")
+        modules = public_modules(package.replace("-", "_"))
+        offers = modules[0].doc.partition("\n")[0].rstrip(".")
+        rows.append(f"| [{package}]({package}.md) | {offers} | [list]({package}.txt) |")
+        yield ROOT / "docs" / "api" / f"{package}.txt", api_text(modules)
+        yield ROOT / "docs" / "api" / f"{package}.md", page(package, modules)
+    yield ROOT / "docs" / "api" / "README.md", "\n".join([_INDEX, *rows]) + "\n"
 
 
 def page(package: str, modules: Sequence[PublicModule]) -> str:
@@ -144,53 +138,34 @@ def page(package: str, modules: Sequence[PublicModule]) -> str:
 
 def _described(module: str, each: PublicName) -> Iterator[str]:
     yield f"### {each.name}"
-    yield "\n".join(["```python", f"from {module} import {each.name}", "", *_declared(each), "```"])
+    yield f"```python\nfrom {module} import {each.name}\n\n{each.stub()}\n```"
     yield from _told(each.doc)
-    told = Docstring.parse(each.doc or "").items
-    more = {member.name: member.doc for member in each.members if member.kind == "field" and member.doc}
-    if more := {name: doc for name, doc in more.items() if not any(name in items for items in told.values())}:
+    told = items(each.doc, "parameters", "attributes")
+    if more := {member.name: member.told for member in each.members if member.told and member.name not in told}:
         yield _items(more)
     for member in each.members:
-        if member.kind in {"method", "property"} and member.doc:
+        if member.doc:
             yield f"#### {each.name}.{member.name}"
             yield from _told(member.doc)
 
 
-def _declared(each: PublicName) -> Iterator[str]:
-    """Yields what a name is as lines of a stub file."""
-    *before, last = each.lines
-    yield from before
-    members = [member for member in each.members if member.name != "model_config"]
-    if each.kind == "class":
-        yield f"{last}:" if members else f"{last}: ..."
-    else:
-        yield last if each.kind == "constant" else f"{last}: ..."
-    for member in members:
-        *before, last = (f"    {line}" for line in member.lines)
-        yield from before
-        if member.kind == "property":
-            name, _, returns = last.strip().removeprefix("@property ").partition(": ")
-            yield "    @property"
-            yield f"    def {name}(self) -> {returns}: ..."
-        elif member.kind == "method":
-            yield f"{last}: ..."
-        else:
-            yield last.replace("self.", "", 1)
-
-
-def _told(doc: str | None) -> Iterator[str]:
+def _told(doc: griffe.Docstring | None) -> Iterator[str]:
     """Yields a docstring as Markdown."""
-    docstring = Docstring.parse(doc or "")
-    if docstring.text:
-        yield _escaped(docstring.text)
-    for name in ("Attributes", "Args"):
-        if name in docstring.items:
-            yield _items(docstring.items[name])
-    for name, text in docstring.sections.items():
-        yield f"**{name}** {_escaped(text)}"
-    if "Raises" in docstring.items:
-        yield "**Raises**"
-        yield _items(docstring.items["Raises"])
+    for section in doc.parsed if doc else ():
+        match section.kind.value:
+            case "text":
+                yield _escaped(section.value)
+            case "parameters" | "attributes":
+                yield _items(items(doc, section.kind.value))
+            case "raises":
+                yield "**Raises**"
+                yield _items(items(doc, "raises"))
+            case "returns" | "yields" as kind:
+                (each,) = section.value
+                text = f"{each.name}: {each.description}" if each.name else each.description
+                yield f"**{kind.capitalize()}** {_escaped(text)}"
+            case kind:
+                raise LookupError(f"a section {kind!r} in the docstring of {doc.parent.path}, which pages cannot show")
 
 
 def _items(items: dict[str, str]) -> str:

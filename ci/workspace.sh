@@ -7,7 +7,7 @@
 #   requirements                what the images install is exported from the pins
 #   configs                     the shipped configs are valid, their JSON Schemas are current
 #   reference                   docs/reference/ says what the code says
-#   api                         docs/api/ and tests/public_api.txt say what the packages offer to Python
+#   api                         docs/api/ says what the packages offer to Python
 #   tests                       tests/: the workspace's own and the end-to-end tests
 set -euo pipefail
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import signal
@@ -165,6 +166,14 @@ def _without_numbers(line: str) -> str:
 def doc_page():
     """Returns a function that gives the page at a path of the repository."""
     return Page
+
+
+@pytest.fixture(scope="session")
+def api_reader():
+    """Returns the module `ci/api_reader.py`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "ci"))
+        return importlib.import_module("api_reader")
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from sidecar_core.testing.public_api import public_modules
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = sorted(path.name.replace("-", "_") for path in (ROOT / "packages").iterdir() if path.is_dir())
@@ -28,9 +27,9 @@ BLOCKS = [
 
 
 @pytest.fixture(scope="module")
-def public():
+def public(api_reader):
     """Returns the public names of each public module."""
-    modules = [module for package in PACKAGES for module in public_modules(package)]
+    modules = [module for package in PACKAGES for module in api_reader.public_modules(package)]
     names = {module.name: {each.name for each in module.names} for module in modules}
     for module in list(names):  # a public module is a name of the one that it is in
         outer, _, name = module.rpartition(".")
