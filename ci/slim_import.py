@@ -1,4 +1,4 @@
-"""Checks that importing a package, and what its entry points name, loads no heavy module that it must not.
+"""Checks that importing a package, its public names and its entry points loads no heavy module that it must not.
 
     python ci/slim_import.py sidecar_resize [--shared]
 
@@ -12,6 +12,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import sys
+from types import ModuleType
 
 # What is used only inside functions or child processes must not be loaded by an import.
 NOT_LOADED = {
@@ -37,6 +38,13 @@ def parent_modules(package: str) -> list[str]:
     return [package, *sorted({entry.module for entry in distribution.entry_points})]
 
 
+def load_public_names(module: ModuleType) -> None:
+    """Loads what `__all__` names, which is loaded on first use, also in modules that it names."""
+    for value in [getattr(module, name) for name in module.__all__]:
+        if isinstance(value, ModuleType):
+            load_public_names(value)
+
+
 def main() -> int:
     """Imports the package named on the command line and prints what came along wrongly."""
     package, shared = sys.argv[1], "--shared" in sys.argv
@@ -44,6 +52,7 @@ def main() -> int:
     imported = parent_modules(package)
     for module in imported:
         importlib.import_module(module)
+    load_public_names(sys.modules[package])
     loaded = sorted(name for name in NOT_LOADED[package] if name in sys.modules)
     problems += [f"importing {', '.join(imported)} loads {name}" for name in loaded]
     if not shared:
