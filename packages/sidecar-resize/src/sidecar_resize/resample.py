@@ -43,10 +43,11 @@ def shrink(image: Image.Image, scaled: tuple[int, int], box: tuple[int, int, int
     try:
         source = pyvips.Image.new_from_memory(pixels, image.width, image.height, len(raw_mode), "uchar")
         by_x, by_y = 1 / (scaled[0] / image.width), 1 / (scaled[1] / image.height)
-        whole = source.reducev(by_y, kernel="lanczos3", gap=_GAP).reduceh(by_x, kernel="lanczos3", gap=_GAP)
+        whole = source.reduce(by_x, by_y, kernel="lanczos3", gap=_GAP)
         if (whole.width, whole.height) != scaled:
             raise ValueError(f"scaled to {whole.width} x {whole.height} instead of {scaled[0]} x {scaled[1]}")
-        made = whole.crop(left, top, right - left, bottom - top).write_to_memory()
+        part = whole if box == (0, 0, *scaled) else whole.crop(left, top, right - left, bottom - top)
+        made = part.write_to_memory()
     except pyvips.Error as error:
         if "memory" in str(error).lower():
             raise MemoryError(str(error)) from error
