@@ -11,6 +11,8 @@ import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from sidecar_core.offers import offered_by_packages
+
 _ASKED = "_SIDECAR_COMPLETE"
 _SHELL_LINE = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")  # bash; zsh, fish and PowerShell
 _USUAL_FOLDERS = (".", "configs/pipelines")
@@ -43,17 +45,17 @@ def complete_pipeline(incomplete: str) -> list[str]:
 
 def complete_op(incomplete: str) -> list[str]:
     """Returns the installed ops that begin so."""
-    return _beginning(incomplete, _offered("sidecar.ops"))
+    return _beginning(incomplete, (point.name for point in offered_by_packages("sidecar.ops")))
 
 
 def complete_filter(incomplete: str) -> list[str]:
     """Returns the installed filters that begin so."""
-    return _beginning(incomplete, _offered("sidecar.filters"))
+    return _beginning(incomplete, (point.name for point in offered_by_packages("sidecar.filters")))
 
 
 def complete_filters(incomplete: str) -> list[str]:
     """Returns comma-separated filters, the last of which is completed to one that is not there yet."""
-    return _in_list(incomplete, _offered("sidecar.filters"))
+    return _in_list(incomplete, (point.name for point in offered_by_packages("sidecar.filters")))
 
 
 def complete_reasons(incomplete: str) -> list[str]:
@@ -65,23 +67,14 @@ def complete_reasons(incomplete: str) -> list[str]:
 
 def complete_struct_type(incomplete: str) -> list[str]:
     """Returns the struct types of installed packages that begin so."""
-    from importlib.metadata import entry_points
-
     names: set[str] = set()
-    for point in entry_points(group="sidecar.struct_types"):
+    for point in offered_by_packages("sidecar.struct_types"):
         try:
             for file in point.load()():
                 names.update(_TYPE.findall(Path(file).read_text(encoding="utf-8")))
         except Exception:  # noqa: BLE001, S112 - a broken package must not break the shell's line
             continue
     return _beginning(incomplete, names)
-
-
-def _offered(group: str) -> list[str]:
-    """Returns the names of an entry-point group."""
-    from importlib.metadata import entry_points  # 25 ms that help does not need
-
-    return [point.name for point in entry_points(group=group)]
 
 
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _WRITE_EVERY_S = 60.0
 _FIRST_WRITE_S = 5.0
 _DECIDING = ("pyarrow", "pillow", "pyvips", "pyvips-binary", "numpy", "opencv-python-headless", "ray", "pydantic")
-_OWN = ("sidecar-core", "sidecar-filters", "sidecar-resize", "sidecar-runtimes", "sidecar-cli")
+_WITHOUT_OFFERS = ("sidecar-runtimes", "sidecar-cli")
 _OFFERS = ("sidecar.ops", "sidecar.filters")  # groups of entry points of what computes values
 _logger = logging.getLogger("sidecar")
 
@@ -208,7 +208,7 @@ def _package_versions() -> dict[str, str]:
     Only these are looked at: reading what a hundred other packages tell of themselves would delay each run by 0.1 s.
     """
     found: dict[str, str] = {}
-    for name in (*_OWN, *_DECIDING):
+    for name in (*_WITHOUT_OFFERS, *_DECIDING):
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     offering = {point.dist for group in _OFFERS for point in offered_by_packages(group) if point.dist is not None}

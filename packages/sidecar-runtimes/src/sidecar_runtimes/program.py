@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TextIO
 
-
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _GARBAGE_AFTER = 10_000  # objects; at Python's 700 it looks for garbage during 5 % of the start, and finds none
 
@@ -122,9 +121,9 @@ def prepare_process() -> None:
 
 
 def _end_undisturbed() -> None:
-    """Ignores signals from here on: Python takes its handlers away next, and the rest has nothing to lose.
+    """Ignores signals from here on, and what stderr cannot take: the rest has nothing to lose.
 
-    One that came then would make a process that was killed of a program that had done its work and said so.
+    A signal that came then would make a process that was killed of a program that had done its work and said so.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -175,6 +174,8 @@ def _give_up_unwritten(stream: TextIO) -> None:
         stream.flush()
     except OSError:
         _point_to_nowhere(stream)
+    except ValueError:  # somebody closed it
+        return
 
 
 def _point_to_nowhere(stream: TextIO) -> None:
