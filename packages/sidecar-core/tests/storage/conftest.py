@@ -43,6 +43,14 @@ def s3_server(request, tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
+def _own_temporary_folder(monkeypatch, tmp_path_factory):
+    """Other programs of this user stage beside us, and may die there at any moment."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+
+@pytest.fixture(autouse=True)
 def _credentials(monkeypatch, tmp_path):
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)

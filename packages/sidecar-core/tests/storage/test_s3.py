@@ -300,7 +300,7 @@ def test_a_process_that_is_killed_while_it_uploads_leaves_no_object(store, proxy
     assert store.list_shards(missing_ok=True) == []
     assert len(uploads(api, store)) == 1
     if is_moto(api):  # it says that every upload began in 2010
-        assert store.clean_staging() >= 1  # folders of other dead processes of this machine count too
+        assert store.clean_staging() == 1
         assert uploads(api, store) == []
     store.commit_file(stage(tmp_path, b"again"), "a.parquet")
     assert store.read_bytes("a.parquet") == b"again"
