@@ -198,7 +198,8 @@ def lost_lease(prefix: str, run_id: str, why: str) -> LeaseLostError:
     return LeaseLostError(
         f"run {run_id} lost the lease of {prefix}: {why}; it commits nothing more",
         None,
-        "go on with --skip-existing when nobody else writes there; sidecar status shows who does",
+        "when nobody else writes there, go on with --skip-existing, or begin anew if it was run with --overwrite; "
+        "sidecar status shows who writes",
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sidecar_runtimes.choose import choose_runtime
 from sidecar_runtimes.options import chosen_runtime, parse_named_prefixes
 from sidecar_runtimes.program import say
+from sidecar_runtimes.resume import ShardState
 from sidecar_runtimes.run import PreparedRun, RunOptions, execute_run, prepare_run, refuse_to_harm
 from sidecar_runtimes.run_words import describe_dry_run, describe_run, dry_run_view, run_view
 
@@ -98,20 +99,32 @@ def run_job(
     try:
         report = execute_run(prepared, observer=program.open_progress())
     except KeyboardInterrupt:
-        say(f"interrupted; no partial shard is left. To go on:\n  {resume}")
+        how = "The same command begins anew, since --overwrite replaces all" if _begins_anew(prepared) else "To go on"
+        say(f"interrupted; no partial shard is left. {how}:\n  {resume}")
         raise
     program.show(describe_run(report), run_view(report))
     return report.ok
 
 
 def resume_command(prepared: PreparedRun, program: Program) -> str:
-    """Returns the command line that goes on where this run ended, quoted for a shell."""
-    words = [word for word in program.arguments if word not in ("--overwrite", "--steal-lease")]
-    given = {word.partition("=")[0] for word in words}
+    """Returns the command line that goes on where this run ended, quoted for a shell.
+
+    A run that replaces what was there begins anew: of the shards that are there, `--skip-existing` would take those
+    that were not replaced yet for done.
+    """
+    left_out = ("--steal-lease",) if _begins_anew(prepared) else ("--steal-lease", "--overwrite")
+    arguments = list(program.arguments)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    words = [word for word in arguments[:end] if word not in left_out]
     for name, choice in prepared.prefixes.items():
         if choice.chosen_by == "new":
             single = len(prepared.prefixes) == 1
             words += ["--output-prefix", choice.prefix] if single else ["--output", f"{name}={choice.prefix}"]
-    if "--skip-existing" not in given:
+    if not ("--skip-existing" in words or "--overwrite" in words):
         words.append("--skip-existing")
-    return f"{program.name} {shlex.join(words)}"
+    return f"{program.name} {shlex.join([*words, *arguments[end:]])}"
+
+
+def _begins_anew(prepared: PreparedRun) -> bool:
+    """Returns whether the run replaces shards that were there before it."""
+    return prepared.options.overwrite and prepared.states[ShardState.MISSING] < len(prepared.standings)
