@@ -51,3 +51,28 @@ def test_a_bucket_that_is_not_there_is_named_with_what_to_check(sidecar, s3):
     )
     assert "s3://no-such-bucket/main" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_keys_that_are_no_paths_touch_no_file_of_this_machine(sidecar, s3, tmp_path):
+    client, environment = s3
+    mine = tmp_path / "mine.parquet"
+    mine.write_bytes(b"somebody's only copy")
+    keys = [str(mine), "a//x.parquet", "a/x.parquet", f"{'n' * 300}.parquet"]
+    write_main(tmp_path / "main", {f"{number}.parquet": [b"x" * number, b"y"] for number in range(len(keys))})
+    for number, key in enumerate(keys):
+        client.upload_file(str(tmp_path / "main" / f"{number}.parquet"), "example-bucket", f"odd/{key}")
+    remote = ("--main-prefix", "s3://example-bucket/odd", "--output-prefix", "s3://example-bucket/odd512")
+    sidecar("build-0-262mp", *remote, "--workers", 2, env=environment)
+    assert mine.read_bytes() == b"somebody's only copy"
+    listed = client.list_objects_v2(Bucket="example-bucket", Prefix="odd512/")["Contents"]
+    made = {each["Key"].removeprefix("odd512/") for each in listed}
+    assert {key for key in made if not key.startswith("_sidecar/")} == set(keys)
+    sidecar(
+        *("verify-resized", "--main-prefix", "s3://example-bucket/odd", "--all"),
+        *("--target", "512=s3://example-bucket/odd512"),
+        env=environment,
+    )
+    local = ("--main-prefix", "s3://example-bucket/odd", "--output-prefix", "here")
+    refused = sidecar("build-0-262mp", *local, "--workers", 2, env=environment, status=1)
+    assert f"{str(mine)!r} cannot be the path of a local file" in refused.stderr
+    assert mine.read_bytes() == b"somebody's only copy"

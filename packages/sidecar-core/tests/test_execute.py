@@ -8,7 +8,7 @@ import pytest
 from sidecar_core.align import key_digest
 from sidecar_core.dataset import load_dataset
 from sidecar_core.errors import ConflictError, OpError, ShardError
-from sidecar_core.execute import ShardResources, run_shard
+from sidecar_core.execute import ShardResources, open_writer, run_shard
 from sidecar_core.footer import read_footer
 from sidecar_core.isolation import IsolationOptions, IsolationPool
 from sidecar_core.pipeline import OutputSpec, build_pipeline
@@ -250,3 +250,24 @@ def test_batches_follow_bytes_as_well_as_rows(tmp_path, make_pipeline, monkeypat
     write_main(tmp_path / "main", {"s.parquet": rows}, row_group_rows=25)
     run(make_pipeline([{"type": "measure_bytes"}]), tmp_path)
     assert read_dataset(tmp_path / "out")["s.parquet"].column("byte_length").to_pylist() == [len(row) for row in rows]
+
+
+def test_a_key_of_an_object_store_is_no_path_of_the_staging_folder(tmp_path, make_pipeline):
+    write_main(tmp_path / "main", {"s.parquet": [b"a"]})
+    pipeline = make_pipeline([{"type": "measure_bytes"}])
+    main = open_storage(str(tmp_path / "main"))
+    plan = plan_run(pipeline, main, main.list_shards(), {pipeline.outputs[0].name: str(tmp_path / "out")})
+    mine = tmp_path / "mine.parquet"
+    mine.write_bytes(b"mine")
+    above = "../" * 30 + str(mine).removeprefix("/")
+    odd = [str(mine), above, "..", "a//x.parquet", "a/x.parquet", "a/\udcff/x.parquet", "n" * 1000, "ü" * 300, "a/"]
+    staging = tmp_path / "staging"
+    files = set()
+    for key in odd:
+        with open_writer(plan.outputs[0], staging, key) as writer:
+            assert writer.path.is_file()
+            assert writer.path.resolve().is_relative_to(staging.resolve())
+            files.add(writer.path)
+        assert not writer.path.exists()
+    assert len(files) == len(odd)
+    assert mine.read_bytes() == b"mine"

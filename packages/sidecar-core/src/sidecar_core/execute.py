@@ -5,7 +5,10 @@ Every runtime calls `run_shard`; a runtime only decides where and when.
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
+import re
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
     from sidecar_core.plan import PlannedOutput, PlannedShard, RunPlan
     from sidecar_core.side_inputs import SiblingSpec
     from sidecar_core.storage import ObjectInfo, Storage
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+_SHOWN_NAME = 100
 
 
 class RunCancelledError(SidecarError):
@@ -265,8 +271,14 @@ def _write(writers: list[ShardWriter], tables: list[pa.Table], *, end_row_group:
 
 
 def open_writer(output: PlannedOutput, folder: Path, rel_path: str) -> ShardWriter:
-    """Opens the writer of an output shard in a staging folder."""
-    path = folder / output.name / rel_path
+    """Opens the writer of an output shard in a staging folder.
+
+    A key of an object store is no path: it may begin with `/`, hold `..` or `//`, or be longer than a file's name may
+    be. So the file is named by a hash of it, and by as much of its last part as any disk takes.
+    """
+    digest = hashlib.blake2b(os.fsencode(rel_path), digest_size=16).hexdigest()
+    readable = _UNSAFE.sub("_", rel_path.rpartition("/")[2])[-_SHOWN_NAME:]
+    path = folder / output.name / f"{digest}-{readable}"
     path.parent.mkdir(parents=True, exist_ok=True)
     return ShardWriter(path, output.schema, image_columns=output.image_columns)
 
