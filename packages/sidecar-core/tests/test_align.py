@@ -4,6 +4,7 @@ import datetime as dt
 import decimal
 import hashlib
 import itertools
+import math
 import re
 import struct
 import uuid
@@ -185,7 +186,6 @@ def test_lengths_and_nulls():
     assert first_misaligned(pa.nulls(2), pa.array([None, "a"]), null_matches_null=True) == 1
     assert first_misaligned(pa.array([None, "a"]), pa.nulls(2)) == 0
     assert first_misaligned(pa.nulls(2), pa.nulls(2), null_matches_null=True) is None
-    assert first_misaligned(pa.array([float("nan")]), pa.array([float("nan")])) == 0
     assert first_misaligned(pa.chunked_array([], pa.string()), pa.chunked_array([], pa.string())) is None
 
 
@@ -241,3 +241,20 @@ def test_digests_of_row_groups_and_of_the_whole_are_those_of_their_keys(groups, 
     assert digest.groups == [key_digest(pa.array(keys, pa.string())) for keys in groups]
     whole = pa.array([key for keys in groups for key in keys], pa.string())
     assert (digest.rows, digest.hexdigest()) == (len(whole), key_digest(whole))
+
+
+def nan_with_bits(bits):
+    return struct.unpack("<d", struct.pack("<Q", bits))[0]
+
+
+def test_nan_equals_nan_in_rows_and_digests_and_nothing_else():
+    keys = pa.array([1.0, math.nan, None])
+    others = pa.array([1.0, nan_with_bits(0xFFF8_0000_0000_0001), None])
+    assert first_misaligned(keys, others, null_matches_null=True) is None
+    assert first_misaligned(keys.cast(pa.float32()), keys, null_matches_null=True) is None
+    assert key_digest(keys) == key_digest(others) == key_digest(keys.cast(pa.float32()))
+    assert key_digest(keys) == digest_by_row([struct.pack("<d", 1.0), bytes.fromhex("000000000000f87f"), None])
+    assert_alignment(pa.table({"k": keys[:2]}), pa.table({"k": others[:2]}), "k")
+    assert first_misaligned(keys, pa.array([1.0, 2.0, None])) == 1
+    assert first_misaligned(keys, pa.array([1.0, None, None]), null_matches_null=True) == 1
+    assert first_misaligned(keys, pa.nulls(3), null_matches_null=True) == 0

@@ -5,7 +5,7 @@ import os
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sidecar_core.align import key_digest
+from sidecar_core.align import first_misaligned, key_digest
 from sidecar_core.dataset import load_dataset
 from sidecar_core.errors import ConflictError, OpError, ShardError
 from sidecar_core.execute import ShardResources, open_writer, run_shard
@@ -271,3 +271,13 @@ def test_a_key_of_an_object_store_is_no_path_of_the_staging_folder(tmp_path, mak
         assert not writer.path.exists()
     assert len(files) == len(odd)
     assert mine.read_bytes() == b"mine"
+
+
+def test_a_key_that_is_nan_comes_through(tmp_path, make_pipeline):
+    (tmp_path / "main").mkdir()
+    keys = pa.array([1.0, float("nan"), None])
+    pq.write_table(pa.table({"image_key": keys, "image": [b"a", b"bb", b""]}), tmp_path / "main/s.parquet")
+    run(make_pipeline([{"type": "measure_bytes"}]), tmp_path)
+    made = read_dataset(tmp_path / "out")["s.parquet"]
+    assert first_misaligned(made.column("image_key"), keys, null_matches_null=True) is None
+    assert made.column("byte_length").to_pylist() == [1, 2, 0]

@@ -7,6 +7,7 @@ Keys are first brought into a plain form that does not depend on how Arrow happe
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,7 +28,7 @@ _READ_AS_THEY_ARE = (pa.string(), pa.binary())  # no plain form is needed for th
 
 
 def assert_alignment(main: pa.Table | pa.RecordBatch, sidecar: pa.Table | pa.RecordBatch, key_column: str) -> None:
-    """Checks that two tables have equal keys, row by row. Null against null is a mismatch.
+    """Checks that two tables have equal keys, row by row. Null against null is a mismatch; NaN equals NaN.
 
     Works across chunk layouts, dictionary encoding, views, 32 and 64 bit offsets and integer widths;
     text and binary are compared as bytes (text as UTF-8).
@@ -59,7 +60,7 @@ def assert_alignment(main: pa.Table | pa.RecordBatch, sidecar: pa.Table | pa.Rec
 def first_misaligned(
     main_keys: pa.Array | pa.ChunkedArray, sidecar_keys: pa.Array | pa.ChunkedArray, *, null_matches_null: bool = False
 ) -> int | None:
-    """Returns the first row whose keys differ, or None when all are equal.
+    """Returns the first row whose keys differ, or None when all are equal; NaN equals NaN.
 
     Args:
         main_keys: keys of one side.
@@ -79,6 +80,9 @@ def first_misaligned(
     elif sidecar_kind == "null":
         sidecar_plain = _nulls(rows, main_plain.type)
     equal = pc.fill_null(pc.equal(main_plain, sidecar_plain), False)
+    if pa.types.is_floating(main_plain.type):
+        both_nan = pc.and_(pc.is_nan(main_plain), pc.is_nan(sidecar_plain))
+        equal = pc.or_(equal, pc.fill_null(both_nan, False))  # a row's place is its name: NaN is what stands there
     if (
         main_kind == "integer"
         and pa.uint64() in (main_keys.type, sidecar_keys.type)
@@ -102,7 +106,7 @@ def check_comparable(main_type: pa.DataType, sidecar_type: pa.DataType) -> None:
 
 
 def plain_keys(keys: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
-    """Returns keys in plain form: two keys of comparable types are equal when these are.
+    """Returns keys in plain form: two keys of comparable types are equal when these are; NaN is equal to none.
 
     A uint64 above 2^63-1 keeps its 64 bits, and so looks like a negative number.
 
@@ -135,7 +139,7 @@ class KeyDigest:
     - integers: little-endian int64; a uint64 above 2^63-1 keeps its 64 bits
     - booleans: int64 0 or 1; dates: int64 days since 1970
     - times, timestamps, durations: int64 µs, or ns where that is the unit
-    - floats: little-endian float64; decimals: their text with all places
+    - floats: little-endian float64, each NaN as 0x7ff8000000000000; decimals: their text with all places
 
     Chunks, slices and batch sizes make no difference, nor does the width of an integer or an offset.
     """
@@ -211,7 +215,7 @@ def _feed(digests: Sequence[KeyDigest], keys: pa.Array | pa.ChunkedArray) -> Non
             values = _joined_bytes(present)
         else:
             lengths = _fixed_bytes(pc.if_else(plain.is_valid(), pa.scalar(8, pa.int64()), _NO_LENGTH))
-            values = _fixed_bytes(present)
+            values = _fixed_bytes(_with_one_nan(present) if pa.types.is_floating(present.type) else present)
         for digest in digests:
             digest.add_bytes(len(chunk), lengths, values)
 
@@ -330,6 +334,12 @@ def _fixed_bytes(keys: pa.Array) -> memoryview:
     if data is None:
         return memoryview(b"")
     return memoryview(data)[keys.offset * 8 : (keys.offset + len(keys)) * 8]
+
+
+def _with_one_nan(keys: pa.Array) -> pa.Array:
+    """Returns float64 keys in which every NaN has the same bits."""
+    pc = _compute()
+    return pc.if_else(pc.is_nan(keys), pa.scalar(math.nan, pa.float64()), keys)
 
 
 def _joined_bytes(keys: pa.Array) -> memoryview:
