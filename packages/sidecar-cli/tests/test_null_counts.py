@@ -52,3 +52,21 @@ def test_counts_are_those_of_the_rows(rows, row_groups, statistics):
         expected["b"] = None
     assert found == expected
     assert list(found) == [path for name, dtype in TYPES.items() for path, _ in leaf_types(name, dtype)]
+
+
+def test_types_from_elsewhere():
+    number = pa.float32()
+    columns = {
+        "map": pa.array([[("a", 1.0)], None, []], pa.map_(pa.string(), number)),
+        "fixed": pa.array([[1.0], None, [None]], pa.list_(number, 1)),
+        "view": pa.array([[1.0], None, []], pa.list_view(number)),
+        "large": pa.array([[1.0], None, []], pa.large_list(number)),
+        "inside": pa.array([{"m": [("a", None)]}, None, {"m": None}], pa.struct([("m", pa.map_(pa.string(), number))])),
+        "tensor": pa.ExtensionArray.from_storage(
+            pa.fixed_shape_tensor(number, (1,)), pa.array([[1.0], None, [2.0]], pa.list_(number, 1))
+        ),
+    }
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    found = count_nulls(pq.ParquetFile(pa.BufferReader(sink.getvalue())))
+    assert found == {"map": 1, "fixed": 1, "view": 1, "large": 1, "inside": 2, "inside.m": 2, "tensor": 1}

@@ -84,6 +84,49 @@ def test_nan_in_any_leaf_is_a_problem(datasets):
     assert report.columns["score"].nan == 1
 
 
+def test_columns_of_every_type_that_parquet_holds_are_looked_through(datasets):
+    rows = {7: [1.0, float("nan")], 8: [float("inf"), float("nan")], 9: None}
+    lists = [rows.get(row, [0.5, None]) for row in range(40)]
+    number = pa.float32()
+    columns = {
+        "list": pa.array(lists, pa.list_(number)),
+        "large": pa.array(lists, pa.large_list(number)),
+        "fixed": pa.array(lists, pa.list_(number, 2)),
+        "view": pa.array(lists, pa.list_view(number)),
+        "large_view": pa.array(lists, pa.large_list_view(number)),
+        "map": pa.array([each and [("a", each[0]), ("b", each[1])] for each in lists], pa.map_(pa.string(), number)),
+        "keys": pa.array(
+            [each and [(each[0], "a"), (each[1] or 1.0, "b")] for each in lists], pa.map_(number, pa.string())
+        ),
+    }
+    others = {
+        "map_of_text": pa.array([None, *[[("a", "nan")]] * 39], pa.map_(pa.string(), pa.string())),
+        "text": pa.array([None, *[["nan"]] * 39], pa.list_(pa.string_view())),
+        "document": pa.ExtensionArray.from_storage(pa.json_(), pa.array([None, *["{}"] * 39])),
+    }
+    pq.write_table(pa.table({"key": KEYS, **columns, **others}), datasets[1] / "a.parquet", row_group_size=9)
+    report = verify(datasets)
+    assert {name: (each.null, each.nan) for name, each in report.columns.items()} == {
+        **dict.fromkeys(columns, (1, 2)),
+        **dict.fromkeys(others, (1, 0)),
+    }
+    assert [problem.message for problem in report.problems] == [
+        f"column {name!r} holds NaN or infinity in 2 of 40 rows" for name in columns
+    ]
+
+
+def test_a_column_that_cannot_be_read_is_a_problem_of_its_shard(datasets):
+    path = datasets[1] / "a.parquet"
+    pq.write_table(pa.table({"key": KEYS, "numbers": [0.5] * 40}), path)
+    codec = b"\x07numbers\x15\x02"  # the column's name in the footer, and after it SNAPPY
+    assert path.read_bytes().count(codec) == 1
+    path.write_bytes(path.read_bytes().replace(codec, codec[:-1] + b"\x06"))  # LZO
+    (problem,) = verify(datasets).problems
+    assert (problem.rel_path, problem.kind) == ("a.parquet", "unreadable")
+    assert problem.message.startswith("a.parquet: ")
+    assert "LZO" in problem.message
+
+
 def test_the_receipt_is_that_of_the_report_and_of_the_content(datasets):
     write_output(datasets[1] / "a.parquet")
     verify(datasets, seed=7)

@@ -144,6 +144,12 @@ def test_every_kind_of_column(tmp_path):
             "bytes": pa.array([b"\xff", None]),
             "bool_reason": pa.array([None, "why"]),
             "bool_valid": pa.array([True, False]),
+            "list_view": pa.array([[1.5], None], pa.list_view(pa.float32())),
+            "fixed": pa.array([[1.5], None], pa.list_(pa.float32(), 1)),
+            "maps": pa.array([[[("a", 1.5)]], None], pa.list_(pa.map_(pa.string(), pa.float32()))),
+            "tensor": pa.ExtensionArray.from_storage(
+                pa.fixed_shape_tensor(pa.float32(), (2,)), pa.array([[1, 2], None], pa.list_(pa.float32(), 2))
+            ),
         }
     )
     pq.write_table(table, tmp_path / "a.parquet")

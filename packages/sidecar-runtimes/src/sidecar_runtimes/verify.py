@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from sidecar_core.errors import AlignmentError, ShardError, StorageError
 from sidecar_core.problems import counted
@@ -17,6 +16,7 @@ from sidecar_core.proof import choose_shards, compare_listings, proven_shard, wr
 from sidecar_core.types import null_rows
 
 from sidecar_runtimes.content_checks import ContentChecks
+from sidecar_runtimes.not_finite import rows_not_finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -210,8 +210,10 @@ def _check_shard(
             findings = content.run(file)
     except AlignmentError as error:
         return _ShardFindings(problems=(ShardProblem(rel_path, "misaligned", error.message),))
-    except (ShardError, StorageError, OSError, pa.ArrowInvalid) as error:
+    except (ShardError, StorageError) as error:  # they name the file
         return _ShardFindings(problems=(ShardProblem(rel_path, "unreadable", str(error)),))
+    except (OSError, pa.ArrowException) as error:
+        return _ShardFindings(problems=(ShardProblem(rel_path, "unreadable", f"{rel_path}: {str(error).strip()}"),))
     problems = tuple(ShardProblem(rel_path, each.kind, f"{rel_path}{each.message}") for each in findings.problems)
     return _ShardFindings(rows, columns, problems, schema, findings.rows)
 
@@ -226,14 +228,8 @@ def _column_stats(file: pq.ParquetFile, column: pa.Field) -> ColumnStats:
     stats = ColumnStats()
     for batch in file.iter_batches(_READ_BINARY_ROWS if is_binary else _READ_ROWS, columns=[column.name]):
         values = batch.column(0)
-        nan = [_not_finite(leaf) for leaf in _float_leaves(values)]
-        stats.add(
-            ColumnStats(
-                rows=len(values),
-                null=null_rows(values).true_count,
-                nan=max((mask.true_count for mask in nan), default=0),
-            )
-        )
+        nan = rows_not_finite(values)
+        stats.add(ColumnStats(len(values), null_rows(values).true_count, 0 if nan is None else nan.true_count))
     return stats
 
 
@@ -249,21 +245,6 @@ def _null_count_from_footer(metadata: pq.FileMetaData, name: str) -> int | None:
                 return None
             total += chunk.statistics.null_count
     return total
-
-
-def _float_leaves(values: pa.Array) -> Iterator[pa.Array]:
-    if pa.types.is_floating(values.type):
-        yield values
-    elif isinstance(values, pa.StructArray):
-        for child in values.flatten():
-            yield from _float_leaves(child)
-    elif isinstance(values, (pa.ListArray, pa.LargeListArray)):
-        yield from _float_leaves(values.flatten())
-
-
-def _not_finite(leaf: pa.Array) -> pa.BooleanArray:
-    finite = pc.is_finite(leaf)
-    return pc.and_not(finite.is_valid(), finite)
 
 
 def _listing_problems(listings: Listings) -> Iterator[ShardProblem]:

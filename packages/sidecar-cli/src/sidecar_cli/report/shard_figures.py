@@ -128,7 +128,8 @@ class _ShardReader:
             self._figures.columns[column.name] = _null_statistics(self._file, column)
         self._figures.rows = self._file.metadata.num_rows
         schema = pa.schema([self._file.schema_arrow.field(name) for name in self._names])
-        self._add(pa.RecordBatch.from_pylist([], schema), 0)  # a shard without rows has columns too
+        no_rows = [column.chunk(0) for column in schema.empty_table().columns]
+        self._add(pa.RecordBatch.from_arrays(no_rows, schema=schema), 0)  # a shard without rows has columns too
         row = 0
         for group in range(self._file.metadata.num_row_groups):
             for batch in read_row_group(self._file, group, self._names):
