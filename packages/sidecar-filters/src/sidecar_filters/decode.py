@@ -181,6 +181,7 @@ def _by_pillow(picture: Picture, header: Header) -> Image:
     image = read_header(picture.data).image  # a fresh one: a second load after a failed one shows what was left
     if image is None:
         raise UnreadableError(Reason.DECODE_FAILED, "Pillow does not read it")
+    image.info.pop("xmp", None)  # by which Pillow would turn a TIFF that has no orientation tag
     try:
         with ignoring_warnings():
             pixels = pillow_to_bgr(image)

@@ -95,9 +95,24 @@ class Header:
         encoded = [packet.encode("utf-8", "replace") if isinstance(packet, str) else packet for packet in packets]
         return [packet for packet in encoded if isinstance(packet, bytes) and packet]
 
+    def _exif_block(self) -> Exif:
+        """Returns the EXIF block's own directory: nothing from XMP, nothing from text."""
+        from PIL import Image
+
+        found = Image.Exif()
+        block = self.container.exif if self.container is not None else None
+        if block is None and self._image is not None:
+            block = self._image.info.get("exif")
+        if block:
+            found.load(block)
+        return found
+
     @property
     def orientation(self) -> int | None:
-        """The EXIF orientation, 1-8, or None when there is none or it is something else."""
+        """The EXIF orientation, 1-8, or None when there is none or it is something else.
+
+        What XMP and text chunks say of it does not count, though Pillow adds it to what EXIF says.
+        """
         if not self._orientation_read:
             self._orientation_read = True
             self._orientation = self._read_orientation()
@@ -110,7 +125,7 @@ class Header:
         elif self._image is not None:
             try:
                 with ignoring_warnings():
-                    value = self.exif().get(_ORIENTATION)
+                    value = self._exif_block().get(_ORIENTATION)
             except MemoryError:
                 raise
             except Exception:  # noqa: BLE001 - Pillow raises many kinds, and none of them says anything about the rest

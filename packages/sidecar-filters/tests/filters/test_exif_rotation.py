@@ -1,11 +1,14 @@
 """Orientation: what it says, and that following it gives the upright picture."""
 
+import struct
+
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, PngImagePlugin
 from sidecar_filters.base import Picture
 from sidecar_filters.decode import to_stored, upright
 from sidecar_filters.filters.exif_rotation import measure_exif_rotation
+from sidecar_filters.filters.fingerprint import measure_fingerprint
 from sidecar_filters.testing.pictures import saved, scene
 
 KINDS = ["JPEG", "PNG", "WEBP", "TIFF"]
@@ -58,3 +61,47 @@ def test_other_numbers_are_no_orientation(value, kind):
 def test_a_raw_byte_is_a_number_too():
     assert rotation(oriented(8, tag_type="byte"))["orientation"] == 8
     assert rotation(oriented(9, tag_type="byte"))["orientation"] is None
+
+
+XMP = (
+    b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
+    b'<rdf:Description xmlns:tiff="http://ns.adobe.com/tiff/1.0/" tiff:Orientation="%d"/></rdf:RDF></x:xmpmeta>'
+)
+
+
+def with_text_orientation(kind, value, exif=None):
+    """A picture whose XMP (for `PNG text`: whose text chunk) says how to turn it."""
+    image = Image.fromarray(scene(40, 24))
+    xmp = XMP % value
+    options = {"exif": exif} if exif else {}
+    if kind == "JPEG":
+        jpeg = saved(image, kind, **options)
+        body = b"http://ns.adobe.com/xap/1.0/\0" + xmp
+        return jpeg[:2] + b"\xff\xe1" + struct.pack(">H", len(body) + 2) + body + jpeg[2:]
+    if kind in ("PNG", "PNG text"):
+        info = PngImagePlugin.PngInfo()
+        if kind == "PNG":
+            info.add_itxt("XML:com.adobe.xmp", xmp.decode())
+        else:
+            block = b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0" + bytes([value]) + b"\0" * 7
+            info.add_text("Raw profile type exif", f"\nexif\n{len(block):8}\n{block.hex()}\n")
+        return saved(image, "PNG", pnginfo=info, **options)
+    return saved(image, kind, **({"tiffinfo": {700: xmp}} if kind == "TIFF" else {"xmp": xmp}), **options)
+
+
+@pytest.mark.parametrize("value", [3, 6])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "PNG text", "WEBP", "TIFF", "AVIF"])
+def test_what_xmp_and_text_say_of_the_orientation_does_not_count(kind, value):
+    picture = Picture(with_text_orientation(kind, value))
+    plain = Picture(saved(Image.fromarray(scene(40, 24)), kind.split()[0]))
+    assert measure_exif_rotation(picture) == measure_exif_rotation(plain)
+    assert measure_exif_rotation(picture)["orientation"] is None
+    assert (picture.full == plain.full).all()
+    assert measure_fingerprint(picture)["dhash"] == measure_fingerprint(plain)["dhash"]
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "AVIF"])
+def test_exif_counts_beside_xmp(kind):
+    exif = Image.Exif()
+    exif[0x0112] = 8
+    assert rotation(with_text_orientation(kind, 6, exif))["orientation"] == 8

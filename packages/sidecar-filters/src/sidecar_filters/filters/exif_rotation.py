@@ -26,7 +26,7 @@ UPRIGHT: Final = {
 def measure_exif_rotation(picture: Picture) -> Measures:
     """Orientation 1-8 (None when absent or something else), and what it asks for.
 
-    Source: EXIF 2.32, tag 0x0112.
+    Source: EXIF 2.32, tag 0x0112, of the EXIF block alone (in a TIFF, of its first directory).
     """
     orientation = picture.header.orientation
     degrees, mirrored = UPRIGHT[orientation or 1]
@@ -39,5 +39,7 @@ def measure_exif_rotation(picture: Picture) -> Measures:
 
 
 EXIF_ROTATION = register_filter(
-    Filter("exif_rotation", struct="filter_exif_rotation_v1", needs=Need.HEADER, measure=measure_exif_rotation)
+    Filter(
+        "exif_rotation", struct="filter_exif_rotation_v1", needs=Need.HEADER, measure=measure_exif_rotation, version=2
+    )
 )

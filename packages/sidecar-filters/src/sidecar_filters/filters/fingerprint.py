@@ -67,6 +67,7 @@ FINGERPRINT = register_filter(
         struct="filter_fingerprint_v1",
         needs=Need.HEADER | Need.ANALYSIS,
         measure=measure_fingerprint,
+        version=2,
         when_unreadable=hash_bytes,
     )
 )
