@@ -56,12 +56,31 @@ def test_formats_are_told_by_their_bytes_and_whole_files_are_whole(file_format, 
         (b"\n <?xml version='1.0'?><Error><Code>NoSuchKey</Code></Error>", "an XML document"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "a Git LFS pointer"),
         (b"\0\1\2\3", "begins with"),
+        (b"BM hello world, this is text that is long enough for a bitmap's header", "begins with b'BM hello"),
+        (b"BMW 320i Touring", "begins with"),
+        (b"P1 is the first priority\n", "begins with"),
+        (b"P6 hello", "begins with"),
+        (b"P2 4 all", "begins with"),
+        (b"P3\n# a remark\nand text", "begins with"),
+        (b"DDS is a service that distributes data", "begins with"),
     ],
 )
 def test_what_is_no_picture_is_named(data, said):
     assert sniff_format(data) is None
     assert said in describe_other(data)
     assert refusal(data).reason is Reason.NOT_AN_IMAGE
+
+
+@pytest.mark.parametrize("header_bytes", [12, 16, 40, 52, 56, 64, 108, 124])
+def test_every_bitmap_header_is_known(header_bytes):
+    assert sniff_format(b"BM" + bytes(12) + struct.pack("<I", header_bytes)) == "BMP"
+
+
+@pytest.mark.parametrize(
+    "data", [b"P1 2 2\n0110", b"P4\n8\t1\n\0", b"P6#by hand\n# and more\r 4 # wide\n4\n255\n", b"P5\v1\f1\r255 \0"]
+)
+def test_portable_pixmaps_are_known_with_remarks_and_any_white_space(data):
+    assert sniff_format(data) == "PPM"
 
 
 def test_formats_without_a_reader_are_named():
@@ -152,6 +171,21 @@ def test_orientation_stored_as_a_byte_counts_and_other_tags_do_not_matter():
     assert exif_orientation(exif_block(6)[:-3]) == 6
     assert exif_orientation(b"Exif\0\0II") is None
     assert exif_orientation(b"Exif\0\0XX*\0\0\0\0\0") is None
+
+
+@pytest.mark.parametrize("number", [0, 1, 43, 0x2A00, 0x132A])
+def test_exif_with_another_number_than_42_in_its_header_is_none(number):
+    block = exif_block(6)
+    assert exif_orientation(block[:8] + struct.pack("<H", number) + block[10:]) is None
+
+
+def test_exif_behind_the_scan_is_none():
+    data = encoded(scene(64, 48), "JPEG")
+    block = exif_block(6)
+    segment = b"\xff\xe1" + struct.pack(">H", len(block) + 2) + block
+    scan = data.index(b"\xff\xda")
+    assert read_header(data[:-2] + segment + data[-2:]).orientation is None
+    assert read_header(data[:scan] + segment + data[scan:]).orientation == 6
 
 
 def test_a_broken_jpeg_profile_is_ignored_and_said():

@@ -195,26 +195,58 @@ def test_16_bit_gray_is_scaled_and_not_clipped(file_format):
     assert audit.color_note == "16-bit gray divided by 256"
 
 
-def test_big_endian_tiff_samples_are_scaled_too():
-    samples = struct.pack(">H", 32_768) * 64 * 64
+def gray_tiff(samples, *, bits, photometric, order=">", tiled=False):
+    """A gray TIFF of 64 x 64 pixels, its samples packed as TIFF packs them."""
+    places = [(322, 3, 64), (323, 3, 64), (324, 4, 134), (325, 4, len(samples))]
     entries = [
-        (256, 3, 64),
-        (257, 3, 64),
-        (258, 3, 16),
-        (259, 3, 1),
-        (262, 3, 1),
-        (273, 4, 122),
-        (277, 3, 1),
-        (278, 3, 64),
-        (279, 4, len(samples)),
+        *((256, 3, 64), (257, 3, 64), (258, 3, bits), (259, 3, 1), (262, 3, photometric), (277, 3, 1)),
+        *(places if tiled else [(273, 4, 134), (278, 3, 64), (279, 4, len(samples))]),
     ]
     packed = b"".join(
-        struct.pack(">HHIHH" if kind == 3 else ">HHII", tag, kind, 1, value, *([0] if kind == 3 else []))
-        for tag, kind, value in entries
+        struct.pack(order + ("HHIHH" if kind == 3 else "HHII"), tag, kind, 1, value, *([0] if kind == 3 else []))
+        for tag, kind, value in sorted(entries)
     )
-    head = b"MM\0*" + struct.pack(">IH", 8, len(entries)) + packed + struct.pack(">I", 0)
-    result, _ = resized(head.ljust(122, b"\0") + samples)
+    lead = b"MM\0*" if order == ">" else b"II*\0"
+    head = lead + struct.pack(order + "IH", 8, len(entries)) + packed + struct.pack(order + "I", 0)
+    return head.ljust(134, b"\0") + samples
+
+
+def test_big_endian_tiff_samples_are_scaled_too():
+    samples = struct.pack(">H", 32_768) * 64 * 64
+    result, _ = resized(gray_tiff(samples, bits=16, photometric=1))
     assert color_at(result.convert("L"), 0.5, 0.5)[0] == 128
+
+
+def ramp_row(bits, order):
+    """64 samples from 0 to almost the most that `bits` hold."""
+    values = [column << (bits - 6) for column in range(64)]
+    if bits == 16:
+        return struct.pack(f"{order}64H", *values)
+    packed = sum(value << (bits * (63 - column)) for column, value in enumerate(values))
+    return packed.to_bytes(64 * bits // 8, "big")
+
+
+@pytest.mark.parametrize(
+    ("bits", "order"), [(1, "<"), (1, ">"), (4, "<"), (4, ">"), (8, "<"), (8, ">"), (12, "<"), (16, "<"), (16, ">")]
+)
+@pytest.mark.parametrize("tiled", [False, True])
+def test_a_tiff_of_which_zero_is_white_is_inverted_once(bits, order, tiled):
+    row = b"\0\0\0\0\xff\xff\xff\xff" if bits == 1 else bytes(32) if bits == 4 else ramp_row(bits, order)
+    black, _ = resized(gray_tiff(row * 64, bits=bits, photometric=1, order=order, tiled=tiled), area_px=64 * 64)
+    white, audit = resized(gray_tiff(row * 64, bits=bits, photometric=0, order=order, tiled=tiled), area_px=64 * 64)
+    assert white.convert("L").tobytes() == ImageChops.invert(black.convert("L")).tobytes()
+    assert ("inverted: zero is white" in (audit.color_note or "")) == (bits > 8)
+
+
+@pytest.mark.parametrize("compression", ["raw", "tiff_lzw", "tiff_deflate", "packbits"])
+def test_compressed_16_bit_samples_are_inverted_too(compression):
+    ramp = Image.frombytes("I;16", (64, 64), ramp_row(16, "<") * 64)
+    black = bytearray(encoded(ramp, "TIFF", compression=compression))
+    tag = black.index(struct.pack("<HHI", 262, 3, 1))
+    white = bytes(black[: tag + 8]) + b"\0\0" + bytes(black[tag + 10 :])
+    one, other = (resized(bytes(data), area_px=64 * 64)[0].convert("L") for data in (black, white))
+    assert one.getextrema() == (0, 252)
+    assert ImageChops.invert(one).tobytes() == other.tobytes()
 
 
 @pytest.mark.parametrize("mode", ["F", "I"])

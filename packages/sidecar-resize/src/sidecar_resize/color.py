@@ -93,6 +93,9 @@ def _gray_from_wide(image: Image.Image, header: Header, notes: list[str]) -> tup
     else:
         raw = image.tobytes()
         color = Image.frombytes("L", image.size, raw[0::2] if image.mode == "I;16B" else raw[1::2])
+    if header.white_is_zero:
+        color = ImageChops.invert(color)
+        notes.append("inverted: zero is white")
     if header.color_key is None:
         return color, None
     opaque = [255] * 65_536

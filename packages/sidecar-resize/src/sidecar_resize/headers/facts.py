@@ -45,6 +45,7 @@ class Header:
         cut: why the file counts as cut short, or None when it is whole.
         notes: what was tolerated, for the audit.
         gray_bits: significant bits of a sample, where one is wider than 8 bits.
+        white_is_zero: the decoder returns wide gray samples of which zero is white, not black.
         color_key: the colour (in samples as stored) that a PNG declares transparent, or None.
         sample_bits: bits a sample as stored; only where `color_key` is set.
         frame_box: (left, top, right, bottom) of a first frame that does not cover its canvas, or None.
@@ -63,6 +64,7 @@ class Header:
     cut: str | None = None
     notes: list[str] = field(default_factory=list[str])
     gray_bits: int = 16
+    white_is_zero: bool = False
     color_key: tuple[int, ...] | None = None
     sample_bits: int = 8
     frame_box: tuple[int, int, int, int] | None = None

@@ -129,8 +129,8 @@ def _segment(found: _Segments, marker: int, segment: bytes, body: bytes) -> None
         if len(scan) >= 3:
             components = tuple(body[1 : 1 + 2 * count : 2])
             found.scans.append(_Scan(components, scan[0], scan[1], scan[2] >> 4, scan[2] & 15))
-    elif marker == 0xE1 and body[:6] == b"Exif\0\0" and found.exif is None:
-        found.exif = body
+    elif marker == 0xE1 and body[:6] == b"Exif\0\0" and found.exif is None and not found.coded_from:
+        found.exif = body  # of a segment behind a scan it is none: APP1 stands before the picture
     elif marker == 0xE2 and body[:12] == b"ICC_PROFILE\0":
         _profile_part(found, body)
     elif marker == 0xE2 and body[:4] == b"MPF\0":

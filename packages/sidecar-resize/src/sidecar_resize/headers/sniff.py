@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _MAGIC = (
     (b"\xff\xd8\xff", "JPEG"),
     (b"\x89PNG\r\n\x1a\n", "PNG"),
@@ -11,13 +13,12 @@ _MAGIC = (
     (b"MM\0*", "TIFF"),
     (b"II+\0", "TIFF"),
     (b"MM\0+", "TIFF"),
-    (b"BM", "BMP"),
     (b"\0\0\0\x0cjP  \r\n\x87\n", "JPEG2000"),
     (b"\xff\x4f\xff\x51", "JPEG2000"),
     (b"\xff\x0a", "JXL"),
     (b"\0\0\0\x0cJXL \r\n\x87\n", "JXL"),
     (b"8BPS", "PSD"),
-    (b"DDS ", "DDS"),
+    (b"DDS \x7c\0\0\0", "DDS"),
     (b"BLP1", "BLP"),
     (b"BLP2", "BLP"),
     (b"%PDF", "PDF"),
@@ -28,6 +29,8 @@ _MAGIC = (
     (b"#?RADIANCE", "HDR"),
     (b"SIMPLE  =", "FITS"),
 )
+_BMP_HEADER_BYTES = frozenset((12, 16, 40, 52, 56, 64, 108, 124))
+_PPM = re.compile(rb"P[1-6](?:[ \t-\r]|#[^\r\n]*[\r\n])+[0-9]+(?:[ \t-\r]|#[^\r\n]*[\r\n])+[0-9]")
 _BRANDS = {b"avif": "AVIF", b"avis": "AVIF", b"heic": "HEIC", b"heix": "HEIC", b"hevc": "HEIC", b"mif3": "AVIF"}
 _TEXT = (
     (b"version https://git-lfs", "a Git LFS pointer"),
@@ -52,9 +55,9 @@ def sniff_format(data: bytes) -> str | None:
         return "WEBP"
     if data[4:8] == b"ftyp":
         return _sniff_brands(data)
-    if len(data) > 2 and data[:1] == b"P" and data[1:2] in b"123456" and data[2:3] in b" \t\r\n#":
-        return "PPM"
-    return None
+    if data[:2] == b"BM" and int.from_bytes(data[14:18], "little") in _BMP_HEADER_BYTES:
+        return "BMP"
+    return "PPM" if _PPM.match(data) else None  # letters that text may begin with too: width and height must follow
 
 
 def describe_other(data: bytes) -> str:

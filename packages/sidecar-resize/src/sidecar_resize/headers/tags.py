@@ -13,6 +13,7 @@ _TYPE_CODES = {1: "B", 3: "H", 4: "I", 6: "b", 7: "B", 8: "h", 9: "i", 13: "I", 
 _MAX_VALUES = 1 << 20
 
 ORIENTATION = 0x0112
+_EXIF_MAGIC = 42
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class TagReader:
         self.order = {b"II": "<", b"MM": ">"}.get(data[:2], "")
         if not self.order or len(data) < 8:
             raise ValueError("no TIFF header")
-        self.big = self._int(2, "H") == 43
+        self.magic = self._int(2, "H")
+        self.big = self.magic == 43
         self.first = self._int(8, "Q") if self.big and len(data) >= 16 else self._int(4, "I")
 
     def directory(self, at: int) -> tuple[dict[int, Entry], int, bool]:
@@ -96,7 +98,8 @@ def exif_orientation(block: bytes | None) -> int | None:
     """Returns the orientation, 1-8, that an EXIF block declares, or None.
 
     Args:
-        block: an EXIF block, with or without the leading `Exif` and two zero bytes.
+        block: an EXIF block, with or without the leading `Exif` and two zero bytes. What follows is a TIFF header
+            with the number 42, or no EXIF.
     """
     if not block:
         return None
@@ -104,6 +107,8 @@ def exif_orientation(block: bytes | None) -> int | None:
         block = block[6:]
     try:
         reader = TagReader(block)
+        if reader.magic != _EXIF_MAGIC:
+            return None
         entries, _, _ = reader.directory(reader.first)
         return orientation_of(reader, entries)
     except (ValueError, struct.error):

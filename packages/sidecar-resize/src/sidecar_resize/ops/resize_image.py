@@ -90,7 +90,7 @@ class ResizeImage(BaseOp):
     and its neighbours are not touched. A target's values do not depend on the other targets.
     """
 
-    version = 2  # libvips shrinks instead of Pillow
+    version = 3  # wide gray TIFFs of which zero is white are inverted; what is no EXIF by its standard turns nothing
 
     class Params(OpParams):
         """Parameters of `resize_image`.
