@@ -7,6 +7,7 @@ import threading
 import pytest
 from sidecar_core.errors import UsageError
 from sidecar_filters import filter_names, score, struct_type
+from sidecar_filters.testing.hostile_filters import TRIGGER_WIDTH
 from sidecar_filters.testing.pictures import broken_files, encoded, scene
 
 GOOD = encoded(scene(120, 90))
@@ -55,6 +56,21 @@ def test_none_is_missing():
 def test_a_path_is_not_bytes():
     with pytest.raises(UsageError, match=r"score\(\) got str(.|\n)*open\(path"):
         score("photo.jpg")
+
+
+def test_a_value_under_a_name_that_the_struct_lacks_is_said():
+    found = score(encoded(scene(TRIGGER_WIDTH, 40)), ["misspelling"])
+    assert found["misspelling"] == {"fraction": None, "fraction_auto": None}
+    assert found["filter_status"] == {
+        "status": "crashed",
+        "failed": [{"filter": "misspelling", "reason": "crashed"}],
+        "detail": "filter 'misspelling' returned 'fractoin', which filter_edge_density_v1 lacks",
+    }
+
+
+def test_one_name_is_no_list_of_names():
+    with pytest.raises(UsageError, match=r"filters is 'luma'\n  expected: a list of names\n  fix: put it in brackets"):
+        score(GOOD, filters="luma")
 
 
 def test_an_unknown_filter_names_the_nearest():

@@ -139,6 +139,20 @@ def test_a_value_that_does_not_fit_costs_its_row():
     assert "half" in status[1]["detail"]
 
 
+def test_a_value_under_a_name_that_the_struct_lacks_costs_its_row():
+    images = [GOOD, encoded(scene(TRIGGER_WIDTH, 40)), None]
+    found = run(picture_table(images), filters=["misspelling", "luma"])
+    assert found.column("filter_misspelling").to_pylist() == [
+        {"fraction": 0.5, "fraction_auto": 0.5},
+        {"fraction": None, "fraction_auto": None},
+        {"fraction": None, "fraction_auto": None},
+    ]
+    status = found.column("filter_status").to_pylist()
+    assert [row["status"] for row in status] == ["ok", "partial", "missing"]
+    assert status[1]["failed"] == [{"filter": "misspelling", "reason": "crashed"}]
+    assert status[1]["detail"] == "filter 'misspelling' returned 'fractoin', which filter_edge_density_v1 lacks"
+
+
 def test_each_field_of_each_filter_may_be_wrong():
     for name in ALL:
         dtype = StructTypes.installed().struct(find_filter(name).struct)

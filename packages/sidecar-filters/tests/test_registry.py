@@ -101,13 +101,15 @@ def local_filter():
         ({"measure": local_filter()}, "a child process cannot import"),
         ({"version": "2"}, "its version is '2'"),
         ({"version": True}, "its version is True"),
+        ({"name": "status"}, r"filter 'status': its column would be filter_status(.|\n)*another name"),
+        ({"needs": "x"}, r"filter 'fine': needs is 'x'(.|\n)*Need\.BYTES"),
     ],
 )
 def test_what_cannot_be_registered(changes, message):
     fields = {"name": "fine", "struct": "filter_luma_v1", "needs": Need.ANALYSIS, "measure": measure_luma, **changes}
     with pytest.raises(UsageError, match=message):
         register_filter(Filter(**fields))
-    assert "fine" not in registry.filter_names()
+    assert not {"fine", "status"} & set(registry.filter_names())
 
 
 def test_a_filter_of_the_program_itself_is_refused(tmp_path):

@@ -43,7 +43,8 @@ def score(
         `filter_status` with `status` (`ok`, `partial` or a reason), `failed` and `detail`.
 
     Raises:
-        UsageError: an unknown filter, or something other than bytes. Never for what the bytes are.
+        UsageError: an unknown filter, a name in place of a list, or something other than bytes. Never for what the
+            bytes are.
         IsolationError: the pool is closed, or children cannot be started or cannot import a filter.
     """
     from sidecar_core.errors import UsageError
@@ -52,7 +53,7 @@ def score(
     from sidecar_filters.isolated import measure_rows
     from sidecar_filters.measure import MeasureSpec
     from sidecar_filters.registry import find_filters
-    from sidecar_filters.status import STATUS_COLUMN, row_status, row_values
+    from sidecar_filters.status import STATUS_COLUMN, row_status, row_values, without_unknown_fields
 
     chosen = find_filters(filter_names() if filters is None else filters)
     if not isinstance(image_bytes, (bytes, bytearray, memoryview, type(None))):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller without types
@@ -62,9 +63,11 @@ def score(
     data = None if image_bytes is None else bytes(image_bytes)
     spec = MeasureSpec(chosen, max_pixels)
     (row,) = measure_rows(pool or shared_pool(), [data], spec, timeout_s=timeout_s)
-    measures: dict[str, dict[str, object]] = {
-        each.name: dict(row_values(each, struct_type(each.name), row)) for each in chosen
-    }
+    measures: dict[str, dict[str, object]] = {}
+    for each in chosen:
+        dtype = struct_type(each.name)
+        (row,) = without_unknown_fields(each, dtype, [row])
+        measures[each.name] = dict(row_values(each, dtype, row))
     measures[STATUS_COLUMN] = row_status(chosen, row)
     return measures
 

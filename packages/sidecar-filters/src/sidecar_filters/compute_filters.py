@@ -17,7 +17,7 @@ from sidecar_filters.base import DEFAULT_MAX_PIXELS
 from sidecar_filters.isolated import measure_rows
 from sidecar_filters.measure import MeasureSpec, RowMeasures
 from sidecar_filters.registry import find_filter, find_filters
-from sidecar_filters.status import STATUS_COLUMN, STATUS_STRUCT, row_status, row_values
+from sidecar_filters.status import STATUS_COLUMN, STATUS_STRUCT, row_status, row_values, without_unknown_fields
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -141,7 +141,7 @@ def encoded_images(column: pa.ChunkedArray) -> list[bytes | None]:
 
 
 def filter_column(each: Filter, dtype: pa.DataType, rows: list[RowMeasures]) -> tuple[pa.Array, list[RowMeasures]]:
-    """Returns a filter's column; a row whose values do not fit its type is null there, and says so.
+    """Returns a filter's column; a row with values that its type does not have is null there, and says so.
 
     Args:
         each: the filter.
@@ -151,6 +151,7 @@ def filter_column(each: Filter, dtype: pa.DataType, rows: list[RowMeasures]) -> 
     Returns:
         The column, and the rows with such failures added.
     """
+    rows = without_unknown_fields(each, dtype, rows)
     values = [row_values(each, dtype, row) for row in rows]
     try:
         return pa.array(values, dtype), rows

@@ -12,6 +12,8 @@ from sidecar_core.errors import UsageError
 from sidecar_core.offers import offered_by_packages
 from sidecar_core.problems import did_you_mean
 
+from sidecar_filters.base import Need
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from importlib.metadata import EntryPoint
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from sidecar_filters.base import Filter
 
 FILTERS_GROUP = "sidecar.filters"
+_STATUS = "status"  # filter_status is the column of sidecar_filters.status, which children do not load
 
 _registered: dict[str, Filter] = {}
 
@@ -31,11 +34,16 @@ def register_filter(new: Filter) -> Filter:
     in a pipeline's `plugins`, or imported before `score` is called.
 
     Raises:
-        UsageError: another filter has that name, its name or version is none, or its function cannot be sent to a
-            child process.
+        UsageError: another filter has that name, its name, needs or version are none, or its function cannot be sent
+            to a child process.
     """
     if not new.name.isidentifier():
         raise UsageError(f"{new.place}: {new.name!r} is no name for a filter", "a noun such as sharpness")
+    if new.name == _STATUS:
+        message = f"filter {new.name!r}: its column would be filter_status, which says what became of each row"
+        raise UsageError(message, None, "another name")
+    if not isinstance(new.needs, Need):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller without types
+        raise UsageError(f"filter {new.name!r}: needs is {new.needs!r}", "values of Need, such as Need.BYTES")
     if not new.measure.__qualname__.isidentifier() or new.measure.__module__ == "__main__":
         message = f"filter {new.name!r}: a child process cannot import {new.place}"
         raise UsageError(message, "a function at the top level of a module that is not the program itself")
@@ -79,8 +87,10 @@ def find_filters(names: Iterable[str]) -> tuple[Filter, ...]:
     """Returns the filters of these names, in this order.
 
     Raises:
-        UsageError: as `find_filter`, or a name is there twice.
+        UsageError: as `find_filter`, or a name is there twice, or the names are one string.
     """
+    if isinstance(names, str):
+        raise UsageError(f"filters is {names!r}", "a list of names", "put it in brackets")
     found: dict[str, Filter] = {}
     for name in names:
         if name in found:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sidecar_core.reasons import Reason
 from sidecar_core.types import null_scalar_for
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
 
     from sidecar_filters.base import Filter
@@ -35,6 +39,28 @@ def row_status(filters: tuple[Filter, ...], row: RowMeasures) -> dict[str, objec
         "failed": [{"filter": each.name, "reason": row.failed[each.name].value} for each in failed],
         "detail": "; ".join(row.details) or None,
     }
+
+
+def without_unknown_fields(each: Filter, dtype: pa.DataType, rows: Iterable[RowMeasures]) -> list[RowMeasures]:
+    """Returns the rows; where the filter's values have a name that its struct lacks, it has crashed and none count.
+
+    A misspelt name would else be a null that nobody can tell from a picture without a value.
+    """
+    fields = set(null_scalar_for(dtype) or {})
+    return [_without_unknown(each, fields, row) for row in rows]
+
+
+def _without_unknown(each: Filter, fields: set[str], row: RowMeasures) -> RowMeasures:
+    unknown = sorted(row.values.get(each.name, {}).keys() - fields, key=repr)
+    if not unknown:
+        return row
+    names = ", ".join(map(repr, unknown))[:300]
+    return replace(
+        row,
+        values={**row.values, each.name: {}},
+        failed={**row.failed, each.name: Reason.CRASHED},
+        details=(*row.details, f"filter {each.name!r} returned {names}, which {each.struct} lacks"),
+    )
 
 
 def row_values(each: Filter, dtype: pa.DataType, row: RowMeasures) -> dict[str, Value]:

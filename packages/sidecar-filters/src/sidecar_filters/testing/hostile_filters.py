@@ -71,6 +71,11 @@ def measure_wrong_type(picture: Picture) -> Measures:
     return {"fraction": "half", "fraction_auto": 0.5} if _triggered(picture) else _FINE
 
 
+def measure_misspelling(picture: Picture) -> Measures:
+    """Returns a value under a name that its struct lacks."""
+    return {"fractoin": 0.5, "fraction_auto": 0.5} if _triggered(picture) else _FINE
+
+
 HOSTILE = {
     filter_name: register_filter(
         Filter(filter_name, struct="filter_edge_density_v1", needs=Need.HEADER | Need.ANALYSIS, measure=measure)
@@ -83,6 +88,7 @@ HOSTILE = {
         "killed": measure_killed,
         "not_finite": measure_not_finite,
         "wrong_type": measure_wrong_type,
+        "misspelling": measure_misspelling,
     }.items()
 }
 
