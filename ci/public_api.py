@@ -58,7 +58,7 @@ TOPICS = {
         "resolve_output_prefix OutputPrefix",
         "Progress": "RunObserver SilentObserver",
         "Runtimes": "Runtime LocalRuntime RayTaskRuntime RayActorRuntime ClusterError SideInputsError",
-        "Status and retries": "output_status OutputStatus RunStatus retry_rows RetryOptions RetryReport",
+        "Status and retries": "output_status OutputStatus Completion RunStatus retry_rows RetryOptions RetryReport",
         "Verifying": "verify_dataset VerifyReport ColumnStats ShardProblem",
     },
     "sidecar-cli": {"The program": "main"},

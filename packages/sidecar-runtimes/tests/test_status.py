@@ -72,6 +72,24 @@ def test_a_complete_output_and_one_that_a_run_is_changing(output, tmp_path, make
     assert output_status(output).failed_shards == ()
 
 
+def test_complete_is_what_was_there_then_and_is_there_now(output, tmp_path, make_pipeline):
+    assert (output_status(output).completed, output_status(output).completeness()) == (None, "not marked so")
+    write_main(tmp_path / "main", {"part-2.parquet": [b"mended"]})
+    options = RunOptions(output_prefix=f"{tmp_path}/out", workers=1, skip_existing=True)
+    run_id = execute_run(prepare_run(make_pipeline(), options)).run_id
+    found = output_status(output)
+    assert (found.complete, found.completed.run_id, found.completed.shards) == (True, run_id, 4)
+    then = f"when run {run_id} ended, at {found.completed.written}"
+    assert found.completeness() == f"all 4 shards of the main dataset were there {then}"
+    (tmp_path / "out/part-1.parquet").write_bytes(b"")
+    again = output_status(output)
+    assert (again.complete, again.completed) == (False, found.completed)
+    assert again.completeness() == f"no longer: fewer are there than the 4 shards {then}"
+    for strange in (b"", b"{}", b"[]", b'{"run_id": "r", "shards": [], "written": ""}', b"\xff", b"[" * 100_000):
+        output.write_bytes("_sidecar/SUCCESS", strange)
+        assert (output_status(output).complete, output_status(output).completed) == (False, None)
+
+
 def test_a_run_folder_with_strange_files(output):
     output.write_bytes("_sidecar/runs/zz.json", b"no json")
     output.write_bytes("_sidecar/runs/zzz.json", b"{}")

@@ -27,7 +27,7 @@ def status_view(found: OutputStatus) -> list[Block]:
             [
                 ("output", found.prefix),
                 ("shards there", f"{found.shards:,}  ({counted(found.bytes, 'byte')})"),
-                ("complete", "yes: every shard of the main dataset is there" if found.complete else "not marked so"),
+                ("complete", found.completeness()),
                 ("writer", _writer(found)),
             ]
         )
@@ -69,7 +69,7 @@ def _run_facts(run: RunStatus) -> list[tuple[str, object]]:
     ended = shards["done"] + shards["skipped"] + shards["failed"]
     facts: list[tuple[str, object]] = [
         ("run", run.run_id),
-        ("state", _STATES.get(run.state, run.state)),
+        ("state", _state(run)),
         ("started", run.started),
         ("told until", run.written),
         ("runtime", run.runtime),
@@ -83,9 +83,21 @@ def _run_facts(run: RunStatus) -> list[tuple[str, object]]:
     return facts
 
 
+def _state(run: RunStatus) -> str:
+    said = _STATES.get(run.state, run.state)
+    return f"{said}; {_how_to_go_on(run)}" if run.state in ("died", "interrupted") else said
+
+
+def _how_to_go_on(run: RunStatus) -> str:
+    if run.kind == "retry":
+        return "the same command goes on"
+    if run.overwrites:
+        return "the same command begins anew"
+    return "the same command with --skip-existing goes on"
+
+
 _STATES = {
-    "died": "died without a word; the same command with --skip-existing goes on",
-    "interrupted": "interrupted; the same command with --skip-existing goes on",
+    "died": "died without a word",
     "lost_lease": "lost its lease to another writer",
     "failed": "ended with failures",
 }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sidecar_runtimes.resume import ShardStanding, ShardState
     from sidecar_runtimes.retry import RetryOptions, RetryReport, retry_rows
     from sidecar_runtimes.run import PreparedRun, RunOptions, RunReport, execute_run, prepare_run
-    from sidecar_runtimes.status import OutputStatus, RunStatus, output_status
+    from sidecar_runtimes.status import Completion, OutputStatus, RunStatus, output_status
     from sidecar_runtimes.verify import ColumnStats, ShardProblem, VerifyReport, verify_dataset
 
     __version__: str
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ClusterError",
     "ColumnStats",
+    "Completion",
     "LeaseOptions",
     "LocalRuntime",
     "OutputPrefix",
@@ -72,7 +73,7 @@ __getattr__, __dir__ = lazy_names(
         "resume": ["ShardStanding", "ShardState"],
         "retry": ["RetryOptions", "RetryReport", "retry_rows"],
         "run": ["PreparedRun", "RunOptions", "RunReport", "execute_run", "prepare_run"],
-        "status": ["OutputStatus", "RunStatus", "output_status"],
+        "status": ["Completion", "OutputStatus", "RunStatus", "output_status"],
         "verify": ["ColumnStats", "ShardProblem", "VerifyReport", "verify_dataset"],
     },
 )

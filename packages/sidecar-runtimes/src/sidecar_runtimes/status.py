@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sidecar_core.errors import StorageNotFoundError
 from sidecar_core.lease import find_lease
+from sidecar_core.problems import counted
 from sidecar_core.storage import RUN_FOLDER
 
 from sidecar_runtimes.success import SUCCESS_PATH
@@ -41,6 +42,7 @@ class RunStatus:
         shards_per_s: shards a second, likewise.
         eta_s: seconds that the rest takes at that rate, of a run that goes on; None when it cannot be told.
         invalid: invalid rows of this output by reason.
+        overwrites: whether `--overwrite` is in its command line.
     """
 
     run_id: str
@@ -56,6 +58,22 @@ class RunStatus:
     shards_per_s: float
     eta_s: float | None
     invalid: Mapping[str, int]
+    overwrites: bool
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What `_sidecar/SUCCESS` says: every shard of the main dataset was there when a run ended.
+
+    Attributes:
+        run_id: the run.
+        shards: how many shards the main dataset had then.
+        written: when, UTC, ISO 8601.
+    """
+
+    run_id: str
+    shards: int
+    written: str
 
 
 @dataclass(frozen=True)
@@ -66,7 +84,9 @@ class OutputStatus:
         prefix: the output.
         shards: shards that are listed there now, whoever made them.
         bytes: their size in bytes.
-        complete: whether a run left the marker that every shard of the main dataset is there.
+        complete: whether every shard of the main dataset was there when `completed` was written, and no fewer are
+            there now. Shards that the main dataset got since then are not seen.
+        completed: when that was, or None: no run has left the marker, or one has begun since.
         lease: the lease as `lease.json` says, or None; `lease.holder()` says in words who writes. See
             `lease_is_stale`.
         lease_is_stale: whether its holder no longer counts.
@@ -79,11 +99,22 @@ class OutputStatus:
     shards: int
     bytes: int
     complete: bool
+    completed: Completion | None
     lease: LeaseRecord | None
     lease_is_stale: bool
     runs: tuple[RunStatus, ...]
     runs_in_all: int
     failed_shards: tuple[Mapping[str, Any], ...]
+
+    def completeness(self) -> str:
+        """Returns in words whether it is complete."""
+        if self.completed is None:
+            return "not marked so"
+        shards = counted(self.completed.shards, "shard")
+        then = f"when run {self.completed.run_id} ended, at {self.completed.written}"
+        if self.complete:
+            return f"all {shards} of the main dataset were there {then}"
+        return f"no longer: fewer are there than the {shards} {then}"
 
 
 def output_status(output: Storage, *, runs_read: int = _RUNS_READ) -> OutputStatus:
@@ -106,12 +137,15 @@ def output_status(output: Storage, *, runs_read: int = _RUNS_READ) -> OutputStat
     lease = None if found is None else found.record
     live = lease is not None and not lease.is_stale()
     holder = lease.run_id if lease is not None and live else None
+    completed = _completion(output)
+    filled = sum(1 for info in shards if info.size_bytes)
     contents = [_read_json(output, rel_path) for rel_path in reversed(manifests[-runs_read:])]
     return OutputStatus(
         prefix=output.prefix,
         shards=len(shards),
         bytes=sum(info.size_bytes for info in shards),
-        complete=output.stat(SUCCESS_PATH) is not None,
+        complete=completed is not None and filled >= completed.shards,
+        completed=completed,
         lease=lease,
         lease_is_stale=lease is not None and not live,
         runs=tuple(_run_status(content, holder) for content in contents if content is not None),
@@ -145,7 +179,17 @@ def _run_status(manifest: Mapping[str, Any], holder: str | None) -> RunStatus:
         shards_per_s=round(rate, 4),
         eta_s=round(max(0.0, left / rate - since_s), 1) if running and rate else None,
         invalid=dict(manifest["invalid"]),
+        overwrites="--overwrite" in manifest.get("command", ()),
     )
+
+
+def _completion(output: Storage) -> Completion | None:
+    """Returns what the marker says, or None when there is none, or what is there is none."""
+    try:
+        content = json.loads(output.read_bytes(SUCCESS_PATH))
+        return Completion(str(content["run_id"]), int(content["shards"]), str(content["written"]))
+    except (StorageNotFoundError, LookupError, TypeError, ValueError, RecursionError):
+        return None
 
 
 def _read_json(output: Storage, rel_path: str) -> Mapping[str, Any] | None:

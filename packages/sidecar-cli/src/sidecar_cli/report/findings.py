@@ -39,7 +39,10 @@ def _of_shards(data: ReportData) -> Iterator[Finding]:
     elif runs and runs[0].state == "running":
         yield Finding("warn", "A run is writing right now: figures are those of this moment.", "runs")
     if data.shards and not data.status.complete and runs:
-        yield Finding("warn", "No run has marked it complete: shards of the main dataset may be missing.", "runs")
+        words = "No run has marked it complete: shards of the main dataset may be missing."
+        if data.status.completed is not None:
+            words = f"Complete {data.status.completeness()}."
+        yield Finding("warn", words, "runs")
     if len(data.fingerprints) > 1:
         words = f"Its shards come from {len(data.fingerprints)} pipelines (different fingerprints)."
         yield Finding("warn", words, "provenance")
