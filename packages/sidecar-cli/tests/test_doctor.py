@@ -160,3 +160,18 @@ def test_an_error_of_one_look_hides_no_other():
     ]
     with pytest.raises(StorageError):
         list(guarded("store", broken, debug=True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--runtime", "local"], "--runtime is for --torture"),
+        (["--time-limit-s", "240"], "--time-limit-s is for --torture"),
+        (["--write-test"], "--write-test is for a PREFIX"),
+        (["--endpoint-url", "http://127.0.0.1:1"], "--endpoint-url is for a PREFIX"),
+    ],
+)
+def test_an_option_that_nothing_would_heed_is_bad_usage(sidecar_here, arguments, said):
+    done = sidecar_here("doctor", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"{said}\n")

@@ -90,8 +90,26 @@ def test_a_prefix_where_nothing_is(sidecar_here):
     assert "fix: check the prefix" in done.stderr
 
 
-def test_flags_of_the_other_kind_are_wrong_usage(sidecar_here, output):
+def test_flags_of_the_other_kind_are_wrong_usage(sidecar_here, team, output):
     assert sidecar_here("verify", output, "--output-prefix", "x").returncode == 2
+    for flag, value in (("--main-prefix", "/nonexistent"), ("--key-column", "image_key")):
+        done = sidecar_here("verify", team.pipeline, "--output-prefix", output, flag, value)
+        assert done.returncode == 2, done.stdout
+        assert "--main-prefix and --key-column are for a prefix" in done.stderr
+        assert "fix: --set dataset.main_prefix=PREFIX" in done.stderr
+
+
+def test_what_was_found_is_said_where_no_receipt_can_be_left(sidecar_here, team, output):
+    (output / "_sidecar/verify.json").mkdir()
+    done = sidecar_here("verify", team.pipeline, "--output-prefix", output, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["ok"] is True
+    assert done.stderr.startswith("warning: no receipt is left: ")
+    assert "_sidecar/verify.json" in done.stderr
+    (output / "deep/part-1.parquet").unlink()
+    done = sidecar_here("verify", output)
+    assert done.returncode == 1
+    assert "missing" in done.stdout
 
 
 def test_where_a_run_without_a_prefix_has_written_is_hinted_at(sidecar_here, team):

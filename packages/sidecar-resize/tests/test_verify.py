@@ -94,6 +94,15 @@ def test_a_good_dataset_passes_and_leaves_a_receipt(datasets, pool):
     assert json.loads((folder / "resized/_sidecar/verify-resized.json").read_text())["checked_rows"] == 12
 
 
+def test_what_was_found_is_returned_where_no_receipt_can_be_left(datasets, pool, caplog):
+    folder, _ = datasets
+    (folder / "resized/_sidecar/verify-resized.json").mkdir(parents=True)
+    report = verify(folder, pool, sample=Sample(rows=1))
+    assert (report.ok, report.rows) == (True, 12)
+    (said,) = caplog.messages
+    assert said.startswith("no receipt is left: ")
+
+
 def test_samples_follow_the_seed_and_say_what_they_cover(datasets, pool):
     folder, _ = datasets
     report = verify(folder, pool, sample=Sample(shards=1, rows=2, seed=3))

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from sidecar_runtimes.text_view import Show
 
 _PARALLEL_SHARDS = 8
-_ONLY_SQL = ("main", "sidecar")
+_ONLY_SQL = ("main", "sidecar", "key_column", "missing", "max_rows")
+_MAX_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def inspect_job(what: str, options: Mapping[str, Any], show: Show) -> None:
         show: takes the findings, as JSON values and as people read them.
     """
     for name in ("sample", "max_rows"):
-        if options[name] < 1:
+        if options[name] is not None and options[name] < 1:
             raise UsageError(f"--{name.replace('_', '-')} {options[name]}: must be at least 1")
     if options["rows"] < 0:
         raise UsageError(f"--rows {options['rows']}: must not be negative")
@@ -159,7 +160,7 @@ def inspect_job(what: str, options: Mapping[str, Any], show: Show) -> None:
 def _look_at(what: str, options: Mapping[str, Any], show: Show) -> None:
     for name in _ONLY_SQL:
         if options[name]:
-            raise UsageError(f"--{name} is for --sql", None, "--sql QUERY")
+            raise UsageError(f"--{name.replace('_', '-')} is for --sql", None, "--sql QUERY")
     from sidecar_cli.inspect_words import describe_inspection, inspection_view
 
     found = inspect_place(
@@ -257,9 +258,9 @@ def _query(what: str, options: Mapping[str, Any], show: Show) -> None:
         beside,
         key_column=options["key_column"],
         subprefix=options["input_subprefix"] if file is None else file[1].rel_path,
-        missing=options["missing"],
+        missing=options["missing"] or "error",
     )
-    result = query_data(data, options["sql"], max_rows=options["max_rows"])
+    result = query_data(data, options["sql"], max_rows=options["max_rows"] or _MAX_ROWS)
     rows = [[as_json(value) for value in row] for row in result.rows]
     described = {"columns": list(result.columns), "rows": rows, "complete": result.complete}
     show(described, result_view(result))

@@ -214,7 +214,8 @@ def write_receipt(
 ) -> Receipt | None:
     """Writes what a verifier found into the run folder of the dataset that it looked at; returns the receipt.
 
-    None is written while a run holds the dataset's lease, nor for a dataset without shards.
+    None is written while a run holds the dataset's lease, nor for a dataset without shards. That one cannot be written
+    is a warning: what was found is worth more than its receipt.
 
     Args:
         output: that dataset.
@@ -225,11 +226,22 @@ def write_receipt(
     """
     if not listings.output:
         return None
-    writer = live_lease(output)
-    if writer is not None:
-        _logger.warning("%s: no receipt is left while this run is writing: %s", output.prefix, writer.holder())
+    try:
+        writer = live_lease(output)
+        if writer is not None:
+            _logger.warning("%s: no receipt is left while this run is writing: %s", output.prefix, writer.holder())
+            return None
+        receipt = _receipt(verifier, report, listings, problems)
+        text = json.dumps(asdict(receipt), indent=2, ensure_ascii=False)
+        output.write_bytes(f"{RUN_FOLDER}/{verifier}.json", text.encode())
+    except StorageError as error:
+        _logger.warning("no receipt is left: %s", error)
         return None
-    receipt = Receipt(
+    return receipt
+
+
+def _receipt(verifier: str, report: VerifierReport, listings: Listings, problems: Sequence[str]) -> Receipt:
+    return Receipt(
         verifier=verifier,
         passed=report.ok,
         output_prefix=report.output_prefix,
@@ -245,9 +257,6 @@ def write_receipt(
         sidecar_version=__version__,
         written=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    text = json.dumps(asdict(receipt), indent=2, ensure_ascii=False)
-    output.write_bytes(f"{RUN_FOLDER}/{verifier}.json", text.encode())
-    return receipt
 
 
 def read_receipt(output: Storage, verifier: str) -> Receipt | None:

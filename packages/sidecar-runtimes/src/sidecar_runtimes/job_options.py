@@ -33,7 +33,11 @@ VERIFY_OPTIONS: tuple[Option, ...] = (
     replace(OUTPUT_PREFIX, help="of a pipeline: where its output is; default the prefix in the YAML"),
     replace(OUTPUT, help="of a pipeline with several outputs: where the output of that name is"),
     replace(MAIN_PREFIX, help="of a prefix: its main dataset; default what its last run read"),
-    KEY_COLUMN,
+    replace(
+        KEY_COLUMN,
+        help=f"of a prefix: {KEY_COLUMN.help}; default that of its last run, else {KEY_COLUMN.default}",
+        default=None,
+    ),
     INPUT_SUBPREFIX,
     *SAMPLE_OPTIONS,
     *COMMON_OPTIONS,

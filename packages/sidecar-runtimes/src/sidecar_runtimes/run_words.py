@@ -117,7 +117,8 @@ def run_view(report: RunReport) -> list[Block]:
     if invalid:
         view.append(Table(("output", "reason", "rows"), invalid, title="Invalid rows"))
     if report.failed:
-        failed = [(each.rel_path, each.error_type, each.error, each.attempts) for each in report.failed[:_FAILED_SHOWN]]
+        shown = report.failed[:_FAILED_SHOWN]
+        failed = [(each.rel_path, each.error_type, _in_one_line(each.error or ""), each.attempts) for each in shown]
         view.append(Table(("shard", "error", "message", "attempts"), failed, title="Failed shards"))
         if len(report.failed) > _FAILED_SHOWN:
             view.append(f"and {len(report.failed) - _FAILED_SHOWN:,} more")
@@ -126,3 +127,8 @@ def run_view(report: RunReport) -> list[Block]:
     if report.stopped:
         view.append(f"Stopped early: {report.stopped}")
     return view
+
+
+def _in_one_line(message: str) -> str:
+    """Returns a message for a cell of a table, its `expected:` and `fix:` beside it."""
+    return "; ".join(line.strip() for line in message.splitlines() if line.strip())

@@ -54,11 +54,17 @@ def verify_pipeline(path: Path, options: Mapping[str, Any]) -> dict[str, VerifyR
 
     Args:
         path: the pipeline YAML.
-        options: set, output_prefix, output, input_subprefix, sample, all, seed.
+        options: set, output_prefix, output, input_subprefix, sample, all, seed; main_prefix and key_column not.
 
     Returns:
         The report of each output, by name.
+
+    Raises:
+        UsageError: the options name a main dataset or a key column, which a pipeline's dataset names.
     """
+    if options["main_prefix"] or options["key_column"]:
+        fix = "--set dataset.main_prefix=PREFIX, --set dataset.key_column=NAME"
+        raise UsageError("--main-prefix and --key-column are for a prefix", "verify PREFIX", fix)
     pipeline = load_pipeline(path, overrides=parse_overrides(options["set"]))
     given = parse_named_prefixes("--output", options["output"])
     choices = resolve_outputs(pipeline, options["output_prefix"], given)
@@ -120,10 +126,9 @@ def verify_prefix(prefix: str, options: Mapping[str, Any]) -> VerifyReport:
                 "--main-prefix PREFIX --key-column NAME",
             )
         main_prefix, storage = last.main_prefix, last.storage
-        if key_column == KEY_COLUMN.default:
-            key_column = last.key_column or key_column
+        key_column = key_column or last.key_column
     main = open_storage(normalise_prefix(main_prefix), storage)
-    return verify_dataset(main, output, key_column=key_column, **_sample(options))
+    return verify_dataset(main, output, key_column=key_column or str(KEY_COLUMN.default), **_sample(options))
 
 
 def _sample(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from sidecar_cli.doctor.finding import Finding
 
 _MORE, _STORE, _TORTURE = "What else to look at", "How to reach prefixes", "Torture"
+_TIME_LIMIT_S = 240.0
+_FOR_TORTURE = ("runtime", "time_limit_s")
+_FOR_PREFIXES = ("write_test", "region", "profile", "endpoint_url")
 _OPTIONS = (
     Option(
         "--write-test",
@@ -47,10 +50,9 @@ _OPTIONS = (
     ),
     Option(
         "--time-limit-s",
-        "with --torture: what a runtime has not shown after so long has failed",
+        f"with --torture: what a runtime has not shown after so long has failed; default {_TIME_LIMIT_S:.0f}",
         _TORTURE,
         type=float,
-        default=240.0,
         metavar="SECONDS",
         above=0,
     ),
@@ -78,6 +80,7 @@ def doctor(
     """
     from sidecar_cli.doctor.finding import Level
 
+    _refuse_unheeded(prefixes or [], options)
     found = list(_findings(prefixes or [], options))
     counts = {level.value: sum(each.level is level for each in found) for level in Level}
     passed = not counts["fail"]
@@ -85,6 +88,17 @@ def doctor(
     open_output(json=options["json"]).show(data, _view(found, counts))
     if not passed:
         raise typer.Exit(ExitCode.FOUND_FAILURES)
+
+
+def _refuse_unheeded(prefixes: list[str], options: dict[str, Any]) -> None:
+    """Raises UsageError for an option that nothing would heed."""
+    from sidecar_core.errors import UsageError
+
+    for names, what, heeded in ((_FOR_TORTURE, "--torture", options["torture"]), (_FOR_PREFIXES, "a PREFIX", prefixes)):
+        for name in names:
+            if options[name] and not heeded:
+                flag = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{flag} is for {what}", None, f"{what}, or leave out {flag}")
 
 
 def _findings(prefixes: list[str], options: dict[str, Any]) -> Iterator[Finding]:
@@ -115,8 +129,8 @@ def _findings(prefixes: list[str], options: dict[str, Any]) -> Iterator[Finding]
         from sidecar_cli.torture.run import torture
 
         say = partial(typer.echo, err=True)
-        runtimes = options["runtime"] or None
-        looks.append(("torture", partial(torture, runtimes, time_limit_s=options["time_limit_s"], say=say)))
+        runtimes, limit_s = options["runtime"] or None, options["time_limit_s"] or _TIME_LIMIT_S
+        looks.append(("torture", partial(torture, runtimes, time_limit_s=limit_s, say=say)))
     for what, look in looks:
         yield from guarded(what, look, debug=options["debug"])
 
