@@ -124,3 +124,36 @@ def test_jpeg_fill_bytes_restarts_and_thumbnails_are_no_ends():
 )
 def test_signatures(start, expected):
     assert sniff(start) == expected
+
+
+def scan_starts(data):
+    return [at for at in range(len(data)) if data.startswith(b"\xff\xda", at)]
+
+
+@pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:0"])
+def test_a_progressive_jpeg_that_lacks_scans_is_cut_short(subsampling):
+    data = encoded(scene(64, 48), progressive=True, subsampling=subsampling)
+    starts = scan_starts(data)
+    assert len(starts) == 10
+    for start in starts[1:]:
+        container = read_container(data[:start] + b"\xff\xd9")
+        assert container.truncated
+        assert container.end == start + 2
+        assert "missing" in container.problems[0]
+    without_one = data[: starts[4]] + data[starts[5] :]
+    assert read_container(without_one).truncated
+    assert not read_container(data).truncated
+
+
+def test_a_jpeg_that_lacks_a_component_s_scan_is_cut_short():
+    """As written with one scan a component: here all three scans are headers alone, which is what counts."""
+    head = encoded(scene(64, 48))
+    head = head[: scan_starts(head)[0]]
+    scans = [b"\xff\xda\0\x08\x01" + bytes([number, 0, 0, 63, 0]) + b"\x12" * 9 for number in (1, 2, 3)]
+    assert not read_container(head + b"".join(scans) + b"\xff\xd9").truncated
+    assert read_container(head + b"".join(scans[:2]) + b"\xff\xd9").truncated
+
+
+def test_a_jpeg_without_any_scan_is_not_called_cut_short():
+    head = encoded(scene(64, 48))
+    assert not read_container(head[: scan_starts(head)[0]] + b"\xff\xd9").truncated

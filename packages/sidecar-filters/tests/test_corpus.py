@@ -83,7 +83,11 @@ def test_header_filters_are_filled_wherever_the_header_parses(measured):
 
 
 def test_orientations_are_those_of_the_manifest(measured):
+    """But for files whose EXIF has none, where Pillow takes it from XMP or text."""
     for name, facts in manifest().items():
+        if name.startswith(("036_", "040_", "047_")):
+            assert measured[0][name][0].values["exif_rotation"]["orientation"] is None, name
+            continue
         found = measured[0][name][0].values.get("exif_rotation", {}).get("orientation")
         kind, _, value = facts["pillow_orientation"].partition(":")
         if kind == "int" and 1 <= int(value) <= 8:

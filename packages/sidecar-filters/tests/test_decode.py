@@ -265,3 +265,50 @@ def test_a_jpeg_declared_larger_than_its_data_is_the_same_each_time():
     noise = encoded(np.random.default_rng(0).integers(0, 256, (900, 1200, 3), dtype=np.uint8))
     rows = measure_rows(shared_pool(), [data, noise, data, noise, data], spec, timeout_s=60)
     assert rows[0] == rows[2] == rows[4]
+
+
+def reasons(*images, names=("luma", "jpeg_artifact")):
+    rows = measure_rows(shared_pool(), list(images), MeasureSpec(find_filters(list(names))), timeout_s=60)
+    return [set(row.failed.values()) if row.failed else "ok" for row in rows]
+
+
+def cut_and_closed(data, share):
+    return data[: int(len(data) * share)] + b"\xff\xd9"
+
+
+SMALL, LARGE = scene(300, 200), cv2.resize(scene(300, 200, 8), (2400, 1800))
+SEQUENTIAL = {
+    "small": encoded(SMALL),
+    "decoded at a reduced scale": encoded(LARGE),
+    "gray": encoded(SMALL[..., 0]),
+    "CMYK": saved(Image.fromarray(SMALL).convert("CMYK"), "JPEG"),
+    "with restart markers": encoded(SMALL, restart_marker_blocks=10),
+}
+
+
+@pytest.mark.parametrize("kind", SEQUENTIAL)
+def test_a_jpeg_whose_data_end_before_its_last_row_is_truncated(kind):
+    """Though it has an end marker, before which decoders show gray."""
+    data = SEQUENTIAL[kind]
+    cut = [cut_and_closed(data, share) for share in (0.3, 0.6, 0.95)]
+    assert reasons(*cut, data) == [{Reason.TRUNCATED}] * 3 + ["ok"]
+
+
+def test_a_progressive_jpeg_that_lacks_scans_is_truncated():
+    for pixels in (SMALL, LARGE):
+        data = encoded(pixels, progressive=True)
+        starts = [at for at in range(len(data)) if data.startswith(b"\xff\xda", at)]
+        assert len(starts) == 10
+        cut = [data[:start] + b"\xff\xd9" for start in starts[1:]]
+        assert reasons(*cut, data) == [{Reason.TRUNCATED}] * 9 + ["ok"]
+
+
+def test_a_jpeg_with_damage_that_leaves_the_last_row_is_measured():
+    """The decoder says that a part ended early, and goes on at the next restart marker."""
+    data = SEQUENTIAL["with restart markers"]
+    at = data.find(b"\xff\xd3")
+    assert reasons(data[: at - 30] + data[at:]) == ["ok"]
+    (row,) = measure_rows(
+        shared_pool(), [data[: at - 30] + data[at:]], MeasureSpec(find_filters(["integrity"])), timeout_s=60
+    )
+    assert row.values["integrity"]["verdict"] == "damaged"

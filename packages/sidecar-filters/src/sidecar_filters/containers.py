@@ -45,6 +45,7 @@ class Container:
         size: (width, height) by its header, as stored, or None when that was not found.
         end: offset after the file's end marker or last declared byte, or None when it ends before that.
         knows_end: whether this format says where it ends; when not, `end` means nothing.
+        cut_short: its end is there, and some of its data are not.
         problems: what is wrong with the structure, in words.
         animated: a PNG with an `acTL` chunk, a WEBP with an `ANIM` chunk.
         transparent: a PNG or WEBP with an alpha channel or a transparent colour.
@@ -57,6 +58,7 @@ class Container:
     size: tuple[int, int] | None = None
     end: int | None = None
     knows_end: bool = True
+    cut_short: bool = False
     problems: list[str] = field(default_factory=list[str])
     animated: bool = False
     transparent: bool = False
@@ -66,8 +68,8 @@ class Container:
 
     @property
     def truncated(self) -> bool:
-        """Whether the end is missing."""
-        return self.knows_end and self.end is None
+        """Whether the end is missing, or data before it."""
+        return self.knows_end and (self.end is None or self.cut_short)
 
 
 def sniff(data: bytes) -> str | None:
@@ -112,6 +114,7 @@ def _walk_jpeg(data: bytes, container: Container) -> None:
     container.jpeg = jpeg
     container.problems = jpeg.problems
     container.end = jpeg.end
+    container.cut_short = jpeg.missing_scans is not None
     if jpeg.width and jpeg.height:
         container.size = (jpeg.width, jpeg.height)
 

@@ -17,10 +17,13 @@ from sidecar_core.isolation import native_stderr
 from sidecar_filters.area import shrink_by_area
 from sidecar_filters.base import Reason, UnreadableError
 from sidecar_filters.header import ignoring_warnings
+from sidecar_filters.jpeg import jpeg_without_end
 from sidecar_filters.pillow_pixels import pillow_to_bgr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+
+    from PIL.ImageFile import ImageFile
 
     from sidecar_filters.base import Image, Picture
     from sidecar_filters.header import Header
@@ -81,10 +84,14 @@ def full_image(picture: Picture) -> Image:
     errors: list[UnreadableError] = []
     for decode in _decoders(header):
         try:
-            with _noting_messages(picture):
+            with _noting_messages(picture) as messages:
                 pixels = decode(picture, header)
+            if messages:
+                _check_data_reach_the_end(picture)
         except UnreadableError as error:
             errors.append(error)
+            if error.reason is Reason.TRUNCATED and header.jpeg is not None:
+                break  # another decoder would fill in what is missing
             continue
         if pixels.shape[:2] == (header.height, header.width):
             return pixels
@@ -101,8 +108,10 @@ def full_luma(picture: Picture) -> Image:
     """Returns the (H, W) uint8 luma of every pixel, in stored orientation. Raises UnreadableError."""
     if _scale(picture.header) > 1:
         check_worth_decoding(picture)
-        with _noting_messages(picture):
+        with _noting_messages(picture) as messages:
             luma = _imdecode(picture.data, cv2.IMREAD_GRAYSCALE)
+        if messages:
+            _check_data_reach_the_end(picture)
         if luma is not None and luma.shape == (picture.header.height, picture.header.width):
             return luma
     return cast("Image", cv2.cvtColor(picture.full, cv2.COLOR_BGR2GRAY))
@@ -144,15 +153,33 @@ def _decoders(header: Header) -> tuple[Callable[[Picture, Header], Image], ...]:
 
 
 @contextmanager
-def _noting_messages(picture: Picture) -> Generator[None]:
-    """Adds to `picture.decoder_messages` what native code writes to stderr inside."""
+def _noting_messages(picture: Picture | None) -> Generator[list[str]]:
+    """Yields a list, to which it adds what native code writes to stderr inside; also to `picture.decoder_messages`."""
     before = native_stderr()
+    new: list[str] = []
     try:
-        yield
+        yield new
     finally:
-        after = native_stderr()
-        new = after.removeprefix(before)  # only the last 64 KiB are kept
-        picture.decoder_messages.extend(line for line in new.splitlines() if line.strip())
+        written = native_stderr().removeprefix(before)  # only the last 64 KiB are kept
+        new.extend(line for line in written.splitlines() if line.strip())
+        if picture is not None:
+            picture.decoder_messages.extend(new)
+
+
+def _check_data_reach_the_end(picture: Picture) -> None:
+    """Raises UnreadableError when the coded data of a JPEG end before its last row.
+
+    Decoders fill the rest with gray, and say something that they also say of other damage. So what they said
+    something about is decoded again without its end marker, by a decoder that fails when it needs more.
+    """
+    jpeg = picture.header.jpeg
+    if jpeg is None or not jpeg.one_scan:
+        return
+    try:
+        _decode_by_pillow(jpeg_without_end(picture.data, jpeg))
+    except UnreadableError as error:
+        if error.reason is Reason.TRUNCATED:
+            raise UnreadableError(Reason.TRUNCATED, "its data end before the last row") from error
 
 
 def _reduced_image(picture: Picture) -> Image:
@@ -160,7 +187,10 @@ def _reduced_image(picture: Picture) -> Image:
     check_worth_decoding(picture)
     header = picture.header
     k = _scale(header)
-    pixels = _imdecode(picture.data, _REDUCED_COLOR[k])
+    with _noting_messages(None) as messages:  # integrity counts those of the decode of every pixel
+        pixels = _imdecode(picture.data, _REDUCED_COLOR[k])
+    if messages:
+        _check_data_reach_the_end(picture)
     if pixels is not None and pixels.shape[:2] == (-(-header.height // k), -(-header.width // k)):
         return pixels
     return picture.full
@@ -176,22 +206,29 @@ def _by_opencv(picture: Picture, header: Header) -> Image:
 
 
 def _by_pillow(picture: Picture, header: Header) -> Image:
+    jpeg = header.jpeg
+    pixels = _decode_by_pillow(jpeg_without_end(picture.data, jpeg) if jpeg and jpeg.one_scan else picture.data)
+    return to_stored(pixels, header.orientation) if header.format == "TIFF" else pixels  # Pillow turns a TIFF
+
+
+def _decode_by_pillow(data: bytes) -> Image:
     from sidecar_filters.header import read_header
 
-    image = read_header(picture.data).image  # a fresh one: a second load after a failed one shows what was left
+    image = read_header(data).image  # a fresh one: a second load after a failed one shows what was left
     if image is None:
         raise UnreadableError(Reason.DECODE_FAILED, "Pillow does not read it")
     image.info.pop("xmp", None)  # by which Pillow would turn a TIFF that has no orientation tag
+    if image.format == "JPEG":
+        cast("ImageFile", image).decodermaxblock = len(data)  # libjpeg gets it in one piece
     try:
         with ignoring_warnings():
-            pixels = pillow_to_bgr(image)
+            return pillow_to_bgr(image)
     except (MemoryError, UnreadableError):
         raise
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         reason = Reason.TRUNCATED if "runcated" in text else Reason.DECODE_FAILED
         raise UnreadableError(reason, f"Pillow: {text}"[:300]) from error
-    return to_stored(pixels, header.orientation) if header.format == "TIFF" else pixels  # Pillow turns a TIFF
 
 
 def _imdecode(data: bytes, flags: int) -> Image | None:

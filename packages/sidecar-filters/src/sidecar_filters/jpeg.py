@@ -14,19 +14,37 @@ SOF_MARKERS: Final = frozenset({0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 
 _PROGRESSIVE: Final = frozenset({0xC2, 0xC6, 0xCA, 0xCE})
 _LOSSLESS: Final = frozenset({0xC3, 0xC7, 0xCB, 0xCF})
 _HUFFMAN_DCT: Final = frozenset({0xC0, 0xC1, 0xC2})
+_SEQUENTIAL_HUFFMAN: Final = frozenset({0xC0, 0xC1})
+_SCAN_BOOKKEEPING: Final = frozenset({0xC2, 0xCA})  # progressive; hierarchical files have frames that add up
 _STANDALONE: Final = frozenset({0x01, *range(0xD0, 0xD9)})
 _SOS, _EOI, _DQT, _SOI = 0xDA, 0xD9, 0xDB, 0xD8
 # A marker in entropy-coded data: neither a stuffed zero, nor a restart, nor a fill byte.
 _SCAN_MARKER: Final = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
+# Sixteen 1-bits are no Huffman code. In place of the end marker they let a decoder look ahead past a whole scan,
+# and give it nothing to fill the rest of a cut one with.
+_NO_MORE_DATA: Final = b"\xff\x00" * 8
+_UNSEEN: Final = 16  # above any bit position
 
 
 @dataclass(frozen=True)
 class JpegComponent:
-    """One component of the frame: sampling factors and its quantisation table's number."""
+    """One component of the frame: its number, sampling factors and quantisation table's number."""
 
+    number: int
     horizontal: int
     vertical: int
     table: int
+
+
+@dataclass(frozen=True)
+class JpegScan:
+    """A scan's header: whose coefficients it holds, which, and from which bit to which it refines them."""
+
+    components: tuple[int, ...]
+    first: int
+    last: int
+    bit_before: int
+    bit_after: int
 
 
 @dataclass
@@ -40,6 +58,8 @@ class JpegFile:
         frame: the frame header's marker (0xC0 baseline, 0xC2 progressive…).
         components: in the frame's order.
         tables: quantisation tables by number, 64 values in zigzag order, as they are at the first scan.
+        scans: in the file's order.
+        scan_end: offset of the marker after the last scan's data, or of the file's end.
         end: offset after the end marker, or None when it is not there.
         problems: what is wrong with the structure, in words.
     """
@@ -50,6 +70,8 @@ class JpegFile:
     frame: int = 0
     components: tuple[JpegComponent, ...] = ()
     tables: dict[int, tuple[int, ...]] = field(default_factory=dict[int, "tuple[int, ...]"])
+    scans: list[JpegScan] = field(default_factory=list[JpegScan])
+    scan_end: int = 0
     end: int | None = None
     problems: list[str] = field(default_factory=list[str])
 
@@ -62,6 +84,23 @@ class JpegFile:
     def lossless(self) -> bool:
         """Whether samples are predicted (T.81, annex H), which common decoders do not read."""
         return self.frame in _LOSSLESS
+
+    @property
+    def one_scan(self) -> bool:
+        """Whether all rows are in one Huffman-coded sequential scan, so that where its data end, the picture ends."""
+        whole = len(self.scans) == 1 and set(self.scans[0].components) == {c.number for c in self.components}
+        return whole and self.frame in _SEQUENTIAL_HUFFMAN
+
+    @property
+    def missing_scans(self) -> str | None:
+        """Which scans are missing, in words, or None when all are there, or none at all."""
+        if not self.scans:
+            return None
+        if self.frame in _SCAN_BOOKKEEPING:
+            return _missing_bits([each.number for each in self.components], self.scans)
+        if not {each.number for each in self.components} <= {n for scan in self.scans for n in scan.components}:
+            return "the scans of some components are missing"
+        return None
 
     @property
     def luminance_table(self) -> tuple[int, ...] | None:
@@ -110,13 +149,16 @@ def read_jpeg(data: bytes) -> JpegFile:
         position = start + 2
         if marker == _EOI:
             jpeg.end = position
+            jpeg.problems.extend([jpeg.missing_scans] if jpeg.missing_scans else [])
             return jpeg
         if marker in _STANDALONE:
             continue
         body = _segment(data, position)
         if body is not None:
             position += len(body) + 2
-            if not scanned:
+            if marker == _SOS:
+                _take_scan(jpeg, body)
+            elif not scanned:
                 _take_header(jpeg, marker, body)
         else:
             jpeg.problems.append(f"segment {marker:#04x} at byte {start} reaches beyond the end")
@@ -127,6 +169,7 @@ def read_jpeg(data: bytes) -> JpegFile:
         if scanned:
             found = _SCAN_MARKER.search(data, position)
             position = found.start() if found else len(data)
+            jpeg.scan_end = position if marker == _SOS else jpeg.scan_end
     jpeg.problems.append("no end of image marker")
     return jpeg
 
@@ -151,13 +194,45 @@ def _segment(data: bytes, position: int) -> bytes | None:
     return data[position + 2 : position + length]
 
 
+def jpeg_without_end(data: bytes, jpeg: JpegFile) -> bytes:
+    """Returns a file of one scan without its end marker, so that decoders that miss data say so, and fill nothing in.
+
+    Args:
+        data: the file.
+        jpeg: what was found in it; `one_scan`.
+    """
+    return data[: jpeg.scan_end] + (_NO_MORE_DATA if jpeg.scan_end < len(data) else b"")
+
+
+def _take_scan(jpeg: JpegFile, body: bytes) -> None:
+    count = body[0] if body else 0
+    spectral = body[1 + 2 * count :]
+    if len(spectral) >= 3:
+        first, last, bits = spectral[:3]
+        jpeg.scans.append(JpegScan(tuple(body[1 : 1 + 2 * count : 2]), first, last, bits >> 4, bits & 15))
+
+
+def _missing_bits(components: list[int], scans: list[JpegScan]) -> str | None:
+    """What a progressive file lacks: scans must refine each coefficient to its last bit, and follow each other."""
+    left = {number: [_UNSEEN] * 64 for number in components}
+    for scan in scans:
+        for number in scan.components:
+            bits = left.get(number, [])[scan.first : scan.last + 1]
+            expected = scan.bit_before or _UNSEEN
+            if any(bit not in (scan.bit_before, expected) for bit in bits):
+                return "scans of a progressive JPEG are missing"
+            if bits:
+                left[number][scan.first : scan.last + 1] = [scan.bit_after] * len(bits)
+    return "the last scans of a progressive JPEG are missing" if any(map(any, left.values())) else None
+
+
 def _take_header(jpeg: JpegFile, marker: int, body: bytes) -> None:
     """Reads a frame header or quantisation tables; libjpeg uses the first frame, and the last tables before a scan."""
     if marker in SOF_MARKERS and not jpeg.frame and len(body) >= 6 and len(body) >= 6 + 3 * body[5]:
         jpeg.frame = marker
         jpeg.precision, jpeg.height, jpeg.width, count = struct.unpack_from(">BHHB", body)
         jpeg.components = tuple(
-            JpegComponent(body[at + 1] >> 4 or 1, body[at + 1] & 15 or 1, body[at + 2])
+            JpegComponent(body[at], body[at + 1] >> 4 or 1, body[at + 1] & 15 or 1, body[at + 2])
             for at in range(6, 6 + 3 * count, 3)
         )
     if marker == _DQT:

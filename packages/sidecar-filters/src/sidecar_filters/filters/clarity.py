@@ -62,4 +62,6 @@ def _perceptual_blur(gray: Image, gradients: tuple[Image, Image]) -> float:
     return max(shares, default=1.0)
 
 
-CLARITY = register_filter(Filter("clarity", struct="filter_clarity_v1", needs=Need.ANALYSIS, measure=measure_clarity))
+CLARITY = register_filter(
+    Filter("clarity", struct="filter_clarity_v1", needs=Need.ANALYSIS, measure=measure_clarity, version=2)
+)

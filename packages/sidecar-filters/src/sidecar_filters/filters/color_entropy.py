@@ -41,5 +41,7 @@ def measure_color_entropy(picture: Picture) -> Measures:
 
 
 COLOR_ENTROPY = register_filter(
-    Filter("color_entropy", struct="filter_color_entropy_v1", needs=Need.ANALYSIS, measure=measure_color_entropy)
+    Filter(
+        "color_entropy", struct="filter_color_entropy_v1", needs=Need.ANALYSIS, measure=measure_color_entropy, version=2
+    )
 )

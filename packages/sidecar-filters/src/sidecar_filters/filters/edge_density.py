@@ -36,5 +36,7 @@ def measure_edge_density(picture: Picture) -> Measures:
 
 
 EDGE_DENSITY = register_filter(
-    Filter("edge_density", struct="filter_edge_density_v1", needs=Need.ANALYSIS, measure=measure_edge_density)
+    Filter(
+        "edge_density", struct="filter_edge_density_v1", needs=Need.ANALYSIS, measure=measure_edge_density, version=2
+    )
 )

@@ -132,5 +132,6 @@ JPEG_ARTIFACT = register_filter(
         struct="filter_jpeg_artifact_v1",
         needs=Need.HEADER | Need.FULL_LUMA,
         measure=measure_jpeg_artifact,
+        version=2,
     )
 )

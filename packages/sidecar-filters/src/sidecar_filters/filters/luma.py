@@ -34,4 +34,4 @@ def measure_luma(picture: Picture) -> Measures:
     }
 
 
-LUMA = register_filter(Filter("luma", struct="filter_luma_v1", needs=Need.ANALYSIS, measure=measure_luma))
+LUMA = register_filter(Filter("luma", struct="filter_luma_v1", needs=Need.ANALYSIS, measure=measure_luma, version=2))

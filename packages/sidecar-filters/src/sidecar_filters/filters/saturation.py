@@ -54,5 +54,5 @@ def _colorfulness(sums: list[float], squares: list[float], count: int) -> float:
 
 
 SATURATION = register_filter(
-    Filter("saturation", struct="filter_saturation_v1", needs=Need.ANALYSIS, measure=measure_saturation)
+    Filter("saturation", struct="filter_saturation_v1", needs=Need.ANALYSIS, measure=measure_saturation, version=2)
 )

@@ -115,4 +115,6 @@ def _properties(matrix: Image) -> tuple[float, float, float, float]:
     )
 
 
-TEXTURE = register_filter(Filter("texture", struct="filter_texture_v1", needs=Need.ANALYSIS, measure=measure_texture))
+TEXTURE = register_filter(
+    Filter("texture", struct="filter_texture_v1", needs=Need.ANALYSIS, measure=measure_texture, version=2)
+)
