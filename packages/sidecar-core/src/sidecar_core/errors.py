@@ -118,13 +118,22 @@ class WorkerCallFailed(SidecarError, RuntimeError):  # noqa: N818 - the public n
         cause: `crashed`, `timeout`, `out_of_memory`, or `error` when the function itself raised.
         detail: facts for the audit: signal, seconds, measured peak memory, native stderr.
         signal: number of the signal that ended the child, or None.
+        step: what the function last told `isolation.note_step` in this call, or None.
     """
 
-    def __init__(self, message: str, cause: str = "error", detail: str = "", signal: int | None = None) -> None:
-        Exception.__init__(self, message, cause, detail, signal)
+    def __init__(
+        self,
+        message: str,
+        cause: str = "error",
+        detail: str = "",
+        signal: int | None = None,
+        step: str | None = None,
+    ) -> None:
+        Exception.__init__(self, message, cause, detail, signal, step)
         self.message = message
         self.expected = None
         self.fix = None
         self.cause = cause
         self.detail = detail
         self.signal = signal
+        self.step = step

@@ -52,6 +52,30 @@ def test_the_surroundings_of_a_child(pool):
     assert given["main_file"] is None
 
 
+def test_what_a_row_writes_without_end_is_cut_while_it_runs(pool):
+    size, text = pool.call(functions.write_and_wait, 3 << 20)
+
+    assert (size, text) == (4, "late")
+    assert pool.map_rows(functions.write_stderr, ["after\n"]) == ["after\nout after\n\n"]
+
+
+def test_the_last_words_before_the_output_was_cut_are_told(pool):
+    (crashed,) = pool.map_rows(functions.write_wait_and_abort, [1 << 20])
+    (endless,) = pool.map_rows(functions.write_without_end, ["bad tile "], timeout_s=0.5)
+
+    assert crashed.detail.endswith("last words")
+    assert endless.cause == "timeout"
+    assert endless.detail.count("bad tile") > 100
+
+
+def test_texts_that_utf_8_cannot_hold_are_escaped(pool):
+    (failure,) = pool.map_rows(functions.raise_lone_surrogate, [0])
+
+    assert "bad name \\udce9" in failure.message
+    assert "bad name \\udce9" in failure.detail
+    (failure.message + failure.detail).encode()
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep memory by rules of their own")
 def test_a_row_uses_the_memory_that_the_last_one_freed(pool):
     first, *later = pool.map_rows(functions.faults_of_allocating, [3 << 20] * 4, common=8)

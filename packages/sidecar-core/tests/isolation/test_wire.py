@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 import socket
 import threading
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -55,6 +56,27 @@ def test_a_receiver_that_would_block_goes_on_where_it_was():
         assert receiver.receive() is None
         ours.send(b"".join(message.parts)[-1:])
         assert pickle.loads(receiver.receive().body) == b"payload"
+
+
+def test_a_large_message_is_not_kept_and_a_small_buffer_is():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        sender = wire.Sender(ours.sendmsg)
+        receiver = wire.Receiver(theirs.fileno())
+        tracemalloc.start()
+        try:
+            for size in (64 << 20, 1 << 20):
+                body = wire.encode(bytes(size))
+                sender.push(wire.Outgoing(wire.VALUE, 1, body))
+                writer = threading.Thread(target=sender.flush)
+                writer.start()
+                message = receiver.receive()
+                writer.join()
+                assert len(message.body) > size
+                del message, body
+                assert tracemalloc.get_traced_memory()[0] < 4 << 20
+        finally:
+            tracemalloc.stop()
 
 
 def test_bytes_of_others_are_no_message():

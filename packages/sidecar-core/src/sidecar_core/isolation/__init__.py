@@ -14,8 +14,17 @@ if TYPE_CHECKING:
     from sidecar_core.isolation.options import IsolationOptions, PoolCounters
     from sidecar_core.isolation.pool import IsolationPool
     from sidecar_core.isolation.shared import shared_pool, submit_call
+    from sidecar_core.isolation.steps import note_step
 
-__all__ = ["IsolationOptions", "IsolationPool", "PoolCounters", "native_stderr", "shared_pool", "submit_call"]
+__all__ = [
+    "IsolationOptions",
+    "IsolationPool",
+    "PoolCounters",
+    "native_stderr",
+    "note_step",
+    "shared_pool",
+    "submit_call",
+]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -24,5 +33,6 @@ __getattr__, __dir__ = lazy_names(
         "options": ["IsolationOptions", "PoolCounters"],
         "pool": ["IsolationPool"],
         "shared": ["shared_pool", "submit_call"],
+        "steps": ["note_step"],
     },
 )

@@ -13,7 +13,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from sidecar_core.isolation import wire
+from sidecar_core.isolation import steps, wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,8 @@ class _Sink:
 
     def text(self) -> str:
         size = os.fstat(self._fd).st_size
-        start = max(self.row_start, size - _LARGEST_STDERR_BYTES)
+        row_start = self.row_start if self.row_start <= size else 0  # the parent has emptied it since
+        start = max(row_start, size - _LARGEST_STDERR_BYTES)
         return os.pread(self._fd, max(0, size - start), start).decode(errors="replace")
 
     def end_row(self) -> int:
@@ -66,8 +67,8 @@ def native_stderr() -> str:
     return "" if _sink is None else _sink.text()
 
 
-def main(fd: int, parent_pid: int, memory_cap_bytes: int) -> NoReturn:
-    """Serves the parent at the other end of socket `fd` until it closes or dies."""
+def main(fd: int, page_fd: int, parent_pid: int, memory_cap_bytes: int) -> NoReturn:
+    """Serves the parent at the other end of socket `fd` until it closes or dies; notes its steps in `page_fd`."""
     global _sink  # noqa: PLW0603 - one process, one sink
     os.set_inheritable(fd, False)
     _die_with_parent(parent_pid)
@@ -79,18 +80,19 @@ def main(fd: int, parent_pid: int, memory_cap_bytes: int) -> NoReturn:
         stream.reconfigure(line_buffering=True)  # pyright: ignore[reportAttributeAccessIssue]
     _sink = _Sink()
     try:
-        _Loop(fd, memory_cap_bytes, _sink).serve()
+        _Loop(fd, memory_cap_bytes, _sink, steps.attach(page_fd)).serve()
     except BaseException as error:  # noqa: BLE001 - the function may have closed our files; the parent reads this
         sys.excepthook(type(error), error, error.__traceback__)
     os._exit(_EXIT_BROKEN)  # an ordinary exit would wait for threads that the function left
 
 
 class _Loop:
-    def __init__(self, fd: int, memory_cap_bytes: int, sink: _Sink) -> None:
+    def __init__(self, fd: int, memory_cap_bytes: int, sink: _Sink, notes: steps.StepNotes) -> None:
         self._receiver = wire.Receiver(fd)
         self._sender = wire.Sender(lambda parts: os.writev(fd, parts))
         self._cap = memory_cap_bytes
         self._sink = sink
+        self._notes = notes
         self._jobs: dict[int, tuple[bool, Callable[..., object], object] | None] = {}
 
     def serve(self) -> NoReturn:
@@ -113,6 +115,7 @@ class _Loop:
                 self._load(message)
             else:
                 self._jobs.pop(message.extra, None)
+            del message  # a large row's bytes
 
     def _reply(self, number: int, kind: int, body: list[bytes | memoryview] | None = None, *, flags: int = 0) -> None:
         self._sender.push(wire.Outgoing(kind, number, body or (), flags=flags, extra=self._sink.end_row()))
@@ -138,24 +141,28 @@ class _Loop:
             return
         spread, fn, common = job
         returned = False
+        self._notes.begin_row(message.number)
         try:
             row = pickle.loads(message.body)  # noqa: S301 - from our own parent
             value = fn(*row) if spread else fn(row, common)
             returned = True
             kind, body = wire.VALUE, wire.encode(value)
         except MemoryError:
-            kind, body = wire.NO_MEMORY, None
+            kind, body = wire.NO_MEMORY, wire.encode(self._notes.last())
         except BaseException as error:  # noqa: BLE001 - also SystemExit: this row's failure, not the child's end
-            kind, body = wire.NO_MEMORY, None
+            kind, body = wire.NO_MEMORY, wire.encode(self._notes.last())
             if getattr(error, "code", None) != _CV2_NO_MEMORY or type(error).__module__ != "cv2":
                 again = _pickled(error) if spread and not returned else None
-                kind, body = wire.RAISED, wire.encode((returned, *_description(error), again))
+                kind, body = wire.RAISED, wire.encode((returned, *_description(error), again, self._notes.last()))
         # Memory that was short may still be in pieces, so the next row gets a fresh child.
         self._reply(message.number, kind, body, flags=wire.RETIRING if kind == wire.NO_MEMORY else 0)
 
 
 def _description(error: BaseException) -> tuple[str, str, str]:
-    """Returns the class, the text, and the traceback with this row's native stderr, each cut to a bounded length."""
+    """Returns the class, the text, and the traceback with this row's native stderr, each cut to a bounded length.
+
+    What UTF-8 cannot hold is escaped: a text may have been made of a file's name or metadata.
+    """
     import traceback
 
     try:
@@ -163,7 +170,11 @@ def _description(error: BaseException) -> tuple[str, str, str]:
     except Exception:  # noqa: BLE001
         text = "its text cannot be had"
     lines = "".join(traceback.format_exception(error)) + native_stderr()
-    return type(error).__name__, text[:_LARGEST_TEXT], lines[-_LARGEST_TEXT:]
+    return type(error).__name__, _escaped(text[:_LARGEST_TEXT]), _escaped(lines[-_LARGEST_TEXT:])
+
+
+def _escaped(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _pickled(error: BaseException) -> bytes | None:

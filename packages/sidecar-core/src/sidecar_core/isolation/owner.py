@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sidecar_core.isolation.desk import Desk
     from sidecar_core.isolation.jobs import Job, Row
 
-_TICK_S: Final = 0.5  # how often a silent child's owner looks whether it still lives and is still wanted
+_TICK_S: Final = 0.1  # how often a silent child's owner looks whether it lives, is still wanted, and writes too much
 _ENDING_S: Final = 2.0  # from the end of the socket to the end of the process; freeing memory takes time
 _START_PAUSE_S: Final = 0.1
 _AHEAD_S: Final = 0.02  # work that a child has in front of it, so that it never waits for the parent
@@ -42,6 +42,10 @@ class _Sent:
         self.since_s = time.monotonic()  # when it became the first and was written whole
 
     @property
+    def number(self) -> int:
+        return self.message.number if self.message else 0
+
+    @property
     def arrived(self) -> bool:
         return self.message is None or self.message.sent
 
@@ -61,7 +65,6 @@ class Owner(threading.Thread):
         self._rows_given = 0
         self._bytes_ahead = 0
         self._pace_s = _AHEAD_S
-        self._row_start = 0  # where in the child's output the text of the row being computed begins
 
     def run(self) -> None:
         """Serves until the pool is closed."""
@@ -188,6 +191,8 @@ class Owner(threading.Thread):
             self._end_child()
         elif child.exited():  # and something that it forked holds the socket
             self._child_ended(child)
+        else:
+            child.cut_output()
 
     def _receive(self, child: ChildProcess) -> None:
         """Takes all answers that are there."""
@@ -214,12 +219,11 @@ class Owner(threading.Thread):
             self._pace_s = (self._pace_s + (time.monotonic() - began_s) / answered) / 2
 
     def _answer(self, child: ChildProcess, sent: _Sent, message: wire.Message) -> None:
-        if message.number != (sent.message.number if sent.message else 0):
+        if message.number != sent.number:
             self._in_flight.appendleft(sent)
             raise wire.BrokenChannelError(f"answer to message {message.number}")
         if sent.message is not None:
             self._bytes_ahead -= sent.message.size
-        self._row_start = message.extra
         if message.kind == wire.HELLO:
             child.note_inherited_peak(pickle.loads(message.body))  # noqa: S301 - from our own code
             self._desk.started()
@@ -230,6 +234,7 @@ class Owner(threading.Thread):
             self._desk.fail(sent.job, failure)
         elif sent.row is not None:
             self._settle(child, sent, sent.row, message)
+        child.begin_output(message.extra)
 
     def _settle(self, child: ChildProcess, sent: _Sent, row: Row, message: wire.Message) -> None:
         name = row.job.name
@@ -244,18 +249,19 @@ class Owner(threading.Thread):
             result = raised(name, pickle.loads(message.body))  # noqa: S301 - from our own code
         else:
             seconds = time.monotonic() - sent.since_s
-            result = no_memory(name, seconds, self._options.memory_cap_bytes, child.stderr_tail(self._row_start))
+            step = pickle.loads(message.body) if message.body else None  # noqa: S301 - from our own code
+            result = no_memory(name, seconds, self._options.memory_cap_bytes, child.stderr_tail(), step=step)
         self._desk.settle(row, result)
 
     def _expired(self, child: ChildProcess, first: _Sent, seconds: float) -> None:
-        output = child.stderr_tail(self._row_start)
+        output, step = child.stderr_tail(), child.step(first.number)
         child.kill()
         ending = child.end()
         if first.row is not None and first.arrived:
             self._in_flight.popleft()
             if first.row is self._suspect:
                 self._suspect = None
-            self._desk.settle(first.row, timeout(first.row.job.name, seconds, ending, output))
+            self._desk.settle(first.row, timeout(first.row.job.name, seconds, ending, output, step=step))
         else:
             self._desk.count("stalled")
             self._not_ready(first, f"the child did not answer within {seconds:.1f} s", output)
@@ -265,7 +271,7 @@ class Owner(threading.Thread):
         """Judges a child whose socket has ended: the row it was computing is the one that pays."""
         ended_s = time.monotonic()
         ending = child.end(grace_s=0.0 if self._desk.closed else grace_s)
-        output = child.stderr_tail(self._row_start)
+        output = child.stderr_tail()
         first = self._in_flight[0] if self._in_flight else None
         if self._desk.closed:
             self._end_child()
@@ -273,10 +279,10 @@ class Owner(threading.Thread):
         self._desk.count_death(ending.label)
         if first is not None and first.row is not None:
             self._in_flight.popleft()
+            seconds, step = ended_s - first.since_s, child.step(first.number)
             cap_bytes = self._options.memory_cap_bytes
-            self._row_crashed(
-                first.row, crash(first.row.job.name, ended_s - first.since_s, ending, output, cap_bytes=cap_bytes)
-            )
+            failure = crash(first.row.job.name, seconds, ending, output, cap_bytes=cap_bytes, step=step)
+            self._row_crashed(first.row, failure)
         elif first is not None:
             self._not_ready(first, f"the child {ending}", output)
         self._end_child()
@@ -308,7 +314,7 @@ class Owner(threading.Thread):
         rows = [sent.row for sent in self._in_flight if sent.row is not None and sent.row is not self._suspect]
         self._in_flight.clear()
         self._known.clear()
-        self._rows_given = self._bytes_ahead = self._row_start = 0
+        self._rows_given = self._bytes_ahead = 0
         if child is not None:
             child.end()
             child.close()

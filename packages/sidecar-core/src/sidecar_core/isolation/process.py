@@ -9,25 +9,26 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sidecar_core.isolation import wire
+from sidecar_core.isolation.steps import StepPage, unnamed_file
 
 if TYPE_CHECKING:
     from sidecar_core.isolation.options import IsolationOptions
 
 _SOCKET_BUFFER_BYTES: Final = 4 << 20
 _STDERR_TAIL_BYTES: Final = 2048
+_LARGEST_OUTPUT_BYTES: Final = 1 << 20
 _UNREAPABLE_AFTER_S: Final = 5.0  # killed, and still there: stuck in the kernel
 _MAXRSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 _NO_SIGPIPE: Final = getattr(socket, "MSG_NOSIGNAL", 0)  # a program that restored SIGPIPE must not die of ours
 _BOOT: Final = (
     "import sys; sys.path[:] = {path!r}; "
-    "from sidecar_core.isolation.child import main; main({fd}, {parent_pid}, {memory_cap_bytes})"
+    "from sidecar_core.isolation.child import main; main({fd}, {page_fd}, {parent_pid}, {memory_cap_bytes})"
 )
 _ONE_THREAD: Final = (
     "MKL_NUM_THREADS",
@@ -108,20 +109,22 @@ class ChildProcess:
                 for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                     with suppress(OSError):
                         end.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER_BYTES)
-            try:
-                self._sink = tempfile.TemporaryFile(buffering=0, prefix=".sidecar-child-")  # noqa: SIM115
+            with ExitStack() as made:
+                made.callback(ours.close)
+                self._sink = made.enter_context(unnamed_file())
+                self._page = made.enter_context(closing(StepPage()))
                 flags = fcntl.fcntl(self._sink, fcntl.F_GETFL)
                 fcntl.fcntl(self._sink, fcntl.F_SETFL, flags | os.O_APPEND)  # so that truncating is enough
-                self._process = _start(options, theirs.fileno(), self._sink.fileno())
-            except BaseException:
-                ours.close()
-                raise
+                self._process = _start(options, theirs.fileno(), self._page.fileno(), self._sink.fileno())
+                made.pop_all()
         ours.setblocking(False)
         self._socket = ours
         self._poll = select.poll()
         self._events = 0
         self._killed = False
         self._ending: Ending | None = None
+        self._row_start = 0  # where in the output the text of the row being computed begins
+        self._cut_text = b""  # the end of what that row had written when its output was cut
         self._inherited_peak = 0  # what ru_maxrss was before the child did anything; see `note_inherited_peak`
         self.pid = self._process.pid
         self.receiver = wire.Receiver(ours.fileno())
@@ -166,11 +169,31 @@ class ChildProcess:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
-    def stderr_tail(self, start: int) -> str:
-        """Returns the end of what the child wrote from offset `start` of its output on."""
+    def begin_output(self, start: int) -> None:
+        """Takes note that the output of the row being computed begins at offset `start`."""
+        self._row_start = start
+        self._cut_text = b""
+
+    def cut_output(self) -> None:
+        """Empties the output when it has grown large while a row runs; between rows the child does."""
+        if os.fstat(self._sink.fileno()).st_size > _LARGEST_OUTPUT_BYTES:
+            self._cut_text = self._tail()
+            os.ftruncate(self._sink.fileno(), 0)
+            self._row_start = 0
+
+    def stderr_tail(self) -> str:
+        """Returns the end of what the child wrote since the row that it is computing began."""
+        return self._tail().decode(errors="replace").strip()
+
+    def _tail(self) -> bytes:
         size = os.fstat(self._sink.fileno()).st_size
-        start = max(start, size - _STDERR_TAIL_BYTES)
-        return os.pread(self._sink.fileno(), max(0, size - start), start).decode(errors="replace").strip()
+        row_start = self._row_start if self._row_start <= size else 0  # cut after the child told where it begins
+        start = max(row_start, size - _STDERR_TAIL_BYTES)
+        return (self._cut_text + os.pread(self._sink.fileno(), size - start, start))[-_STDERR_TAIL_BYTES:]
+
+    def step(self, number: int) -> str | None:
+        """Returns what the child last noted while it computed the row of message `number`, or None."""
+        return self._page.step(number)
 
     def end(self, *, grace_s: float = 0.0) -> Ending:
         """Waits up to `grace_s` for the process to end by itself, then kills it; returns how it ended."""
@@ -200,9 +223,10 @@ class ChildProcess:
         )
 
     def close(self) -> None:
-        """Frees the socket and the captured output."""
+        """Frees the socket, the captured output and the notes."""
         self._socket.close()
         self._sink.close()
+        self._page.close()
 
     def _reaped(self, timeout_s: float) -> tuple[int, int] | None:
         """Returns the exit code (negative: signal) and ru_maxrss, or None when it has not ended in time."""
@@ -226,10 +250,11 @@ class ChildProcess:
 _UNKNOWN_CODE: Final = 1 << 16
 
 
-def _start(options: IsolationOptions, fd: int, sink: int) -> subprocess.Popen[bytes]:
+def _start(options: IsolationOptions, fd: int, page_fd: int, sink: int) -> subprocess.Popen[bytes]:
     boot = _BOOT.format(
         path=[os.getcwd() if entry == "" else entry for entry in sys.path],  # noqa: PTH109
         fd=fd,
+        page_fd=page_fd,
         parent_pid=os.getpid(),
         memory_cap_bytes=options.memory_cap_bytes,
     )
@@ -238,7 +263,7 @@ def _start(options: IsolationOptions, fd: int, sink: int) -> subprocess.Popen[by
         stdin=subprocess.DEVNULL,
         stdout=sink,
         stderr=sink,
-        pass_fds=(fd,),
+        pass_fds=(fd, page_fd),
         env={**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), **dict(options.env)},
         start_new_session=True,  # Ctrl-C in a terminal is not for it, and killing it kills what it forked
     )

@@ -24,36 +24,39 @@ class FunctionRaised(WorkerCallFailed):
     pickled: bytes | None = None
 
 
-def crash(name: str, seconds: float, ending: Ending, output: str, *, cap_bytes: int) -> WorkerCallFailed:
+def crash(
+    name: str, seconds: float, ending: Ending, output: str, *, cap_bytes: int, step: str | None
+) -> WorkerCallFailed:
     """The child ended while it computed the row; out of memory only when that was measured."""
     at_cap = ending.signal == signal.SIGKILL and ending.peak_bytes is not None and ending.peak_bytes >= cap_bytes
     fact = f"the child {ending} after {seconds:.2f} s"
     memory = ending.memory_text() + (f", cap {_mib(cap_bytes)}" if at_cap else "")
     return WorkerCallFailed(
-        f"{name}: {fact}", "out_of_memory" if at_cap else "crashed", _detail(fact, memory, output), ending.signal
+        f"{name}: {fact}", "out_of_memory" if at_cap else "crashed", _detail(fact, memory, output), ending.signal, step
     )
 
 
-def timeout(name: str, seconds: float, ending: Ending, output: str) -> WorkerCallFailed:
+def timeout(name: str, seconds: float, ending: Ending, output: str, *, step: str | None) -> WorkerCallFailed:
     """The row took longer than it may, and the child was killed."""
     fact = f"no result after {seconds:.2f} s, so the child was killed"
-    return WorkerCallFailed(f"{name}: {fact}", "timeout", _detail(fact, ending.memory_text(), output))
+    return WorkerCallFailed(f"{name}: {fact}", "timeout", _detail(fact, ending.memory_text(), output), None, step)
 
 
-def no_memory(name: str, seconds: float, cap_bytes: int, output: str) -> WorkerCallFailed:
+def no_memory(name: str, seconds: float, cap_bytes: int, output: str, *, step: str | None) -> WorkerCallFailed:
     """An allocation failed in the child, which lived to say so."""
     fact = f"an allocation failed after {seconds:.2f} s under the memory cap of {_mib(cap_bytes)}"
-    return WorkerCallFailed(f"{name}: {fact}", "out_of_memory", _detail(fact, "", output))
+    return WorkerCallFailed(f"{name}: {fact}", "out_of_memory", _detail(fact, "", output), None, step)
 
 
-def raised(name: str, report: tuple[bool, str, str, str, bytes | None]) -> FunctionRaised:
+def raised(name: str, report: tuple[bool, str, str, str, bytes | None, str | None]) -> FunctionRaised:
     """The function raised, or returned what has no pickle.
 
-    `report` is whether it returned, and the exception's class name, text, traceback with native stderr, and pickle.
+    `report` is whether it returned, and the exception's class name, text, traceback with native stderr, and pickle,
+    and the step that was last noted.
     """
-    returned, kind, text, lines, pickled = report
+    returned, kind, text, lines, pickled, step = report
     did = "returned what cannot be sent back:" if returned else "raised"
-    failure = FunctionRaised(f"{name} {did} {kind}: {text}", "error", lines)
+    failure = FunctionRaised(f"{name} {did} {kind}: {text}", "error", lines, None, step)
     failure.pickled = pickled
     return failure
 

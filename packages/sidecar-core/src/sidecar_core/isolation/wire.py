@@ -51,7 +51,7 @@ class Message(NamedTuple):
         flags: RETIRING or 0.
         number: the sender's (parent) or the answered (child) message's number.
         extra: ROW, JOB, FORGET: the job; from the child: where the next row's native stderr begins, in bytes.
-        body: a pickle; valid until the next call of `Receiver.receive`.
+        body: a pickle; a small one is valid until the next call of `Receiver.receive`.
     """
 
     kind: int
@@ -143,10 +143,12 @@ class Receiver:
             return None
         _, kind, flags, number, extra, _ = _HEADER.unpack(self._header)
         body, self._body, self._filled = self._body, None, 0
+        if len(self._buffer) > _KEPT_BUFFER_BYTES:
+            self._buffer = bytearray()  # the message alone keeps a large one
         return Message(kind, flags, number, extra, body)
 
     def _room(self, length: int) -> memoryview:
-        if len(self._buffer) < length or len(self._buffer) > _KEPT_BUFFER_BYTES:
+        if len(self._buffer) < length:
             self._buffer = bytearray()
             self._buffer = bytearray(length)
         self._filled = 0

@@ -128,6 +128,11 @@ def raise_error(*_: object) -> NoReturn:
     raise OwnError("bad row", 7)
 
 
+def raise_lone_surrogate(*_: object) -> NoReturn:
+    """Raises an exception whose text no UTF-8 can hold, as the name of a file may be."""
+    raise ValueError("bad name \udce9")
+
+
 def raise_unpicklable(*_: object) -> NoReturn:
     """Raises an exception that cannot be loaded elsewhere."""
     raise UnpicklableError(what="error")
@@ -231,6 +236,65 @@ def write_much(row: int, *_: object) -> int:
     for _block in range(row // len(block)):
         os.write(2, block)
     return os.fstat(2).st_size
+
+
+def write_without_end(row: str, *_: object) -> NoReturn:
+    """Writes the row to fd 2, again and again."""
+    block = row.encode() * 1000
+    while True:
+        os.write(2, block)
+
+
+def write_and_wait(row: int, *_: object) -> tuple[int, str]:
+    """Writes `row` bytes to fd 2, waits until the file behind it is emptied, writes `late`.
+
+    Returns the size of the file then, and what the child captured of this row.
+    """
+    from sidecar_core.isolation import native_stderr
+
+    write_much(row)
+    while os.fstat(2).st_size:
+        time.sleep(0.01)
+    os.write(2, b"late")
+    return os.fstat(2).st_size, native_stderr()
+
+
+def write_wait_and_abort(row: int, *_: object) -> NoReturn:
+    """Writes `row` bytes, then `last words`, waits until the file behind fd 2 is emptied, and ends on SIGABRT."""
+    os.write(2, b"x" * row)
+    os.write(2, b" last words ")
+    while os.fstat(2).st_size:
+        time.sleep(0.01)
+    os.abort()
+
+
+def note_and_do(row: tuple[str, str], *_: object) -> object:
+    """Notes the first step, writes more to fd 2 than anyone keeps, notes the second step, and does a deed."""
+    from sidecar_core.isolation import note_step
+
+    step, deed = row
+    note_step("writing")
+    os.write(2, b"warning: bad tile\n" * 8000)
+    note_step(step)
+    return DEEDS[deed]() if deed else None
+
+
+def write_as_much_as_goes(*_: object) -> int:
+    """Writes to fd 2 until the system refuses; returns how much it took."""
+    taken = 0
+    try:
+        while True:
+            taken += os.write(2, b"x" * 100)
+    except OSError:
+        return taken
+
+
+def note_step_and_abort(row: str, *_: object) -> NoReturn:
+    """Notes the row as a step and ends on SIGABRT."""
+    from sidecar_core.isolation import note_step
+
+    note_step(row)
+    os.abort()
 
 
 def surroundings(*_: object) -> dict[str, object]:
