@@ -12,11 +12,11 @@ from sidecar_runtimes.ray_cluster import RayCluster
 def make_pipeline(tmp_path):
     """Returns a function that builds a pipeline over `tmp_path/main` with the testing ops."""
 
-    def make(operations=({"type": "measure_bytes"},), *, extra="", outputs=None):
+    def make(operations=({"type": "measure_bytes"},), *, extra="", outputs=None, image_column="image"):
         yaml = tmp_path / "dataset.yaml"
         yaml.write_text(
             f"name: example\nmain_prefix: {tmp_path}/main/\nsidecar_prefix: {tmp_path}/yaml-out/\n"
-            f"key_column: image_key\nimage_column: image\n{extra}"
+            f"key_column: image_key\n{f'image_column: {image_column}' if image_column else ''}\n{extra}"
         )
         dataset = load_dataset(yaml)
         return build_pipeline(dataset, list(operations), outputs=outputs, plugins=("sidecar_core.testing.ops",))

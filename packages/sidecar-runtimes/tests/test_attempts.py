@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from sidecar_core.errors import ConflictError, ShardError, StorageError
-from sidecar_core.execute import RunCancelledError, ShardResources
+from sidecar_core.execute import RunCancelledError, ShardResources, run_shard
 from sidecar_core.isolation import IsolationOptions, IsolationPool
 from sidecar_core.testing.datasets import read_dataset, write_main
 from sidecar_runtimes.attempts import failed_attempt, try_shard
@@ -37,13 +37,25 @@ def test_a_later_attempt_replaces_what_this_run_committed(prepared, resources, t
     assert read_dataset(tmp_path / "out")["a.parquet"].num_rows == 2
 
 
+def test_what_an_attempt_that_was_given_up_commits_meanwhile_is_replaced(prepared, resources, tmp_path):
+    (shard,) = prepared.to_do
+
+    def overtaken(plan, shard, resources):
+        run_shard(plan, shard, resources)
+        return run_shard(plan, shard, resources)
+
+    attempt = try_shard(prepared.plan, shard, resources, number=2, work=overtaken)
+    assert (attempt.report.error_type, attempt.may_pass) == ("ConflictError", True)
+    assert try_shard(prepared.plan, shard, resources, number=3).report.status == "done"
+
+
 def test_what_another_run_committed_is_a_conflict(prepared, resources, tmp_path):
     (shard,) = prepared.to_do
     assert try_shard(replace(prepared.plan, run_id="other"), shard, resources).report.status == "done"
     before = (tmp_path / "out/a.parquet").read_bytes()
     for number in (1, 2):
         attempt = try_shard(prepared.plan, shard, resources, number=number)
-        assert attempt.report.error_type == "ConflictError"
+        assert (attempt.report.error_type, attempt.may_pass) == ("ConflictError", False)
     assert (tmp_path / "out/a.parquet").read_bytes() == before
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import threading
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sidecar_core.dataset import load_dataset
@@ -270,6 +271,80 @@ def test_the_marker_says_that_every_shard_is_there(tmp_path, out, make_pipeline)
     (tmp_path / "main/part-9.parquet").write_bytes(b"no parquet")
     assert not run(make_pipeline(), out, skip_existing=True).ok
     assert not marker.exists()
+
+
+def test_the_marker_is_not_written_beside_shards_that_the_main_dataset_lacks(tmp_path, out, make_pipeline, caplog):
+    write_main(tmp_path / "main", SHARDS)
+    run(make_pipeline(), out)
+    (tmp_path / "main/part-2.parquet").unlink()
+    with pytest.raises(RefusedError, match=r"already holds 4 of 4 shards"):
+        run(make_pipeline(), out)
+    assert run(make_pipeline(), out, skip_existing=True).ok
+    assert f"{out}/ holds 1 shard that the main dataset does not have; the first is {out}/part-2.parquet" in caplog.text
+    assert not (out / "_sidecar/SUCCESS").exists()
+    (out / "part-2.parquet").unlink()
+    assert run(make_pipeline(), out, skip_existing=True).ok
+    assert (out / "_sidecar/SUCCESS").exists()
+
+
+@pytest.mark.parametrize("options", [{}, {"skip_existing": True}, {"overwrite": True}])
+def test_a_prefix_of_another_dataset_is_refused(tmp_path, out, make_pipeline, options):
+    write_main(tmp_path / "main", {"other.parquet": [b"x"]})
+    run(make_pipeline([{"type": "measure_bytes", "row_timeout_s": 7.0}]), out)
+    (tmp_path / "main/other.parquet").unlink()
+    write_main(tmp_path / "main", SHARDS)
+    with pytest.raises(RefusedError, match=r"other\.parquet") as refused:
+        run(make_pipeline(), out, **options)
+    assert ("made by another pipeline" if options else "the main dataset does not have") in str(refused.value)
+    assert {path.name for path in out.glob("*.parquet")} == {"other.parquet"}
+
+
+@pytest.mark.parametrize("options", [{}, {"skip_existing": True, "redo_stale": True}, {"overwrite": True}])
+def test_files_that_sidecar_did_not_write_are_never_replaced(tmp_path, out, make_pipeline, options):
+    write_main(tmp_path / "main", SHARDS)
+    write_main(out, {"part-3.parquet": [b"somebody's pictures"]})
+    before = (out / "part-3.parquet").read_bytes()
+    with pytest.raises(RefusedError, match=r"already holds 1 of 5|part-3\.parquet: sidecar did not write this file"):
+        run(make_pipeline(), out, **options)
+    assert (out / "part-3.parquet").read_bytes() == before
+    assert [path.name for path in out.glob("*.parquet")] == ["part-3.parquet"]
+
+
+def test_two_pipelines_do_not_share_a_prefix_by_subprefixes(tmp_path, out, make_pipeline):
+    write_main(tmp_path / "main", {"a/1.parquet": [b"x"], "b/1.parquet": [b"y"]})
+    run(make_pipeline(), out, input_subprefix="a/")
+    other = make_pipeline([{"type": "measure_bytes", "row_timeout_s": 7.0}])
+    for options in ({}, {"overwrite": True}, {"skip_existing": True, "redo_stale": True}):
+        with pytest.raises(RefusedError, match=r"a/1\.parquet: output 'sidecar' was made by another pipeline"):
+            run(other, out, input_subprefix="b/", **options)
+    assert run(make_pipeline(), out, input_subprefix="b/").ok
+    assert run(other, out, skip_existing=True, redo_stale=True).shards["done"] == 2
+
+
+def with_width(folder, types):
+    for name, dtype in types.items():
+        table = pa.table({"image_key": [f"{name}{n}" for n in range(3)], "width": pa.array([1, 2, 3], dtype)})
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, folder / name)
+
+
+def test_types_are_the_same_whatever_part_a_run_is_about(tmp_path, out, make_pipeline):
+    with_width(tmp_path / "main", {"a/1.parquet": pa.int64(), "b/1.parquet": pa.int32()})
+    pipeline = make_pipeline([{"type": "rename_columns", "columns": {"width": "w"}}], image_column="")
+    assert run(pipeline, out, input_subprefix="b/").ok
+    assert run(pipeline, out, input_subprefix="a/").ok
+    assert {pq.read_schema(path).field("w").type for path in out.rglob("*.parquet")} == {pa.int64()}
+
+
+def test_shards_with_other_types_are_stale(tmp_path, out, make_pipeline):
+    with_width(tmp_path / "main", {"1.parquet": pa.int64(), "2.parquet": pa.int64()})
+    pipeline = make_pipeline([{"type": "rename_columns", "columns": {"width": "w"}}], image_column="")
+    assert run(pipeline, out).ok
+    with_width(tmp_path / "main", {"1.parquet": pa.float64()})
+    with pytest.raises(RefusedError, match=r"stale: 2 of 2 (.|\n)*other types: 'w' is int64, not double"):
+        run(pipeline, out, skip_existing=True)
+    assert run(pipeline, out, skip_existing=True, redo_stale=True).shards["done"] == 2
+    assert {pq.read_schema(path).field("w").type for path in out.rglob("*.parquet")} == {pa.float64()}
 
 
 @pytest.mark.parametrize(("free", "ok"), [(100, False), (10**6, True)])

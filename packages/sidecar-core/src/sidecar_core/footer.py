@@ -14,6 +14,8 @@ from sidecar_core.errors import ShardError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pyarrow.parquet as pq
+
     from sidecar_core.storage import Storage
 
 _PREFIX = b"sidecar."
@@ -127,15 +129,36 @@ def read_footer(storage: Storage, rel_path: str) -> FooterInfo | None:
         ShardError: the file is no complete Parquet file, or its `sidecar.*` keys are damaged.
         StorageError: it could not be read.
     """
+    return _footer_of(_read_metadata(storage, rel_path), storage, rel_path)
+
+
+def read_footer_and_schema(storage: Storage, rel_path: str) -> tuple[FooterInfo | None, pa.Schema]:
+    """Returns what `read_footer` returns, and the file's columns.
+
+    Raises:
+        ShardError: as `read_footer`, or a column has a type that Arrow does not know.
+        StorageError: as `read_footer`.
+    """
+    parquet = _read_metadata(storage, rel_path)
+    try:
+        return _footer_of(parquet, storage, rel_path), parquet.schema.to_arrow_schema()
+    except pa.ArrowException as error:
+        raise _damaged(storage, rel_path, str(error).strip()) from error
+
+
+def _read_metadata(storage: Storage, rel_path: str) -> pq.FileMetaData:
     import pyarrow.parquet as pq  # not needed to check a pipeline, and slow to load
 
     footer = _read_parquet_footer(storage, rel_path)
     try:
-        metadata = pq.read_metadata(pa.BufferReader(footer)).metadata
+        return pq.read_metadata(pa.BufferReader(footer))
     except (pa.ArrowException, OSError) as error:
         raise _damaged(storage, rel_path, str(error).strip()) from error
+
+
+def _footer_of(parquet: pq.FileMetaData, storage: Storage, rel_path: str) -> FooterInfo | None:
     try:
-        return FooterInfo.from_metadata(metadata)
+        return FooterInfo.from_metadata(parquet.metadata)
     except ValueError as error:
         raise _damaged(storage, rel_path, str(error)) from error
 
@@ -143,8 +166,10 @@ def read_footer(storage: Storage, rel_path: str) -> FooterInfo | None:
 def parquet_footer_digest(storage: Storage, rel_path: str) -> str:
     """Returns a digest of a Parquet file's footer, 32 hex digits.
 
-    The footer names every page's place and size and the columns' statistics; a file with the same
-    one was copied or touched, not rewritten. Costs one or two reads at the file's end.
+    The footer names every page's place and size and the columns' statistics: a file with the same one was almost
+    always copied or touched, not rewritten. Not seen are values of the same size that keep their places' statistics, in
+    columns without compression: two rows that change places, or a picture's bytes. Costs one or two reads at the
+    file's end.
 
     Raises:
         ShardError: the file is no complete Parquet file.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from sidecar_core.errors import ShardError, SidecarError
+from sidecar_core.errors import ConflictError, ShardError, SidecarError, StorageError
 from sidecar_core.execute import RunCancelledError, is_passing, run_shard
 from sidecar_core.footer import read_footer
 from sidecar_core.outcome import ShardReport
@@ -61,7 +62,11 @@ def try_shard(
     except Exception as error:
         if resources.cancelled is not None and resources.cancelled.is_set():
             raise RunCancelledError("the run was stopped") from error
-        return failed_attempt(shard, error, number=number, elapsed_s=time.monotonic() - started)
+        failed = failed_attempt(shard, error, number=number, elapsed_s=time.monotonic() - started)
+        if isinstance(error, ConflictError):
+            with suppress(StorageError):  # an earlier attempt of this run, given up, may have committed after all
+                return replace(failed, may_pass=_with_own_outputs(plan, shard, resources.outputs) != shard)
+        return failed
 
 
 def failed_attempt(shard: PlannedShard, error: Exception, *, number: int, elapsed_s: float = 0.0) -> ShardAttempt:

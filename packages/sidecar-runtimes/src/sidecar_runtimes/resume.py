@@ -9,8 +9,8 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sidecar_core.errors import ShardError
-from sidecar_core.footer import read_footer
+from sidecar_core.errors import ShardError, StorageNotFoundError
+from sidecar_core.footer import read_footer_and_schema
 from sidecar_core.inputs import same_version, why_changed
 from sidecar_core.plan import PlannedShard
 from sidecar_core.storage import shared_storage
@@ -18,6 +18,7 @@ from sidecar_core.storage import shared_storage
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
     from sidecar_core.footer import FooterInfo
     from sidecar_core.plan import PlannedOutput, RunPlan
     from sidecar_core.storage import ObjectInfo, Storage
@@ -50,11 +51,18 @@ class ShardStanding:
         shard: the main shard and the output files that are there.
         state: what is there.
         why: one clause of fact for `stale` and `partial`, else empty.
+        foreign: URI of a file at its place in an output that sidecar did not write, else empty.
     """
 
     shard: PlannedShard
     state: ShardState
     why: str = ""
+    foreign: str = ""
+
+
+def list_outputs(outputs: Sequence[Storage]) -> list[dict[str, ObjectInfo]]:
+    """Returns the shards of each output, by path; of an output that is not there yet, none."""
+    return [{info.rel_path: info for info in storage.list_shards(missing_ok=True)} for storage in outputs]
 
 
 def stand_of_shards(
@@ -62,6 +70,7 @@ def stand_of_shards(
     main: Storage,
     outputs: Sequence[Storage],
     shards: Sequence[ObjectInfo],
+    listed: Sequence[Mapping[str, ObjectInfo]],
     *,
     trust_listing: bool = False,
 ) -> list[ShardStanding]:
@@ -72,9 +81,9 @@ def stand_of_shards(
         main: the main dataset.
         outputs: one storage per output of the plan.
         shards: the main shards to look at.
+        listed: what `list_outputs` returned.
         trust_listing: read no footer; a shard that every output lists with a size above zero is done.
     """
-    listed = _list_outputs(outputs)
     stand = _standing_by_listing if trust_listing else partial(_standing, plan, outputs, _MadeFrom(plan, main))
     planned = [_planned(info, listed) for info in shards]
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="sidecar-footer") as readers:
@@ -87,19 +96,20 @@ def look_again(
     main: Storage,
     outputs: Sequence[Storage],
     standings: Sequence[ShardStanding],
+    listed: Sequence[Mapping[str, ObjectInfo]],
     *,
     trust_listing: bool = False,
 ) -> list[ShardStanding]:
-    """Returns the standings as they are now: outputs are listed again, and only what changed is read again.
+    """Returns the standings as they are now; only what changed is read again.
 
     Args:
         plan: see `stand_of_shards`, as for the others.
         main: the main dataset.
         outputs: one storage per output of the plan.
         standings: what `stand_of_shards` returned some time ago.
+        listed: what `list_outputs` returns now.
         trust_listing: as then.
     """
-    listed = _list_outputs(outputs)
     stand = _standing_by_listing if trust_listing else partial(_standing, plan, outputs, _MadeFrom(plan, main))
 
     def refresh(before: ShardStanding) -> ShardStanding:
@@ -114,10 +124,6 @@ def count_states(standings: Sequence[ShardStanding]) -> dict[str, int]:
     """Returns the number of shards in each state, every state named."""
     counts = Counter(standing.state for standing in standings)
     return {state.value: counts[state] for state in ShardState}
-
-
-def _list_outputs(outputs: Sequence[Storage]) -> list[dict[str, ObjectInfo]]:
-    return [{info.rel_path: info for info in storage.list_shards(missing_ok=True)} for storage in outputs]
 
 
 def _planned(info: ObjectInfo, listed: Sequence[Mapping[str, ObjectInfo]]) -> PlannedShard:
@@ -141,32 +147,55 @@ def _standing(plan: RunPlan, outputs: Sequence[Storage], inputs: _MadeFrom, shar
     info = shard.main
     if not any(shard.present):
         return _missing(shard)
-    partial_why = stale_why = ""
+    partial_why = stale_why = foreign = ""
     for output, storage, file in zip(plan.outputs, outputs, shard.present, strict=True):
         if file is None:
             partial_why = partial_why or f"output {output.name!r} lacks it"
             continue
         try:
-            why = _why_stale(output, storage, inputs, info)
-        except ShardError as error:
+            why, footer = why_made_otherwise(output, storage, info.rel_path)
+        except (ShardError, StorageNotFoundError) as error:
             partial_why = f"output {output.name!r} is unreadable: {error}"
             continue
+        if footer is None:
+            foreign = foreign or storage.uri(info.rel_path)
+        elif not why:
+            why = inputs.why_stale(output, footer, info)
         stale_why = stale_why or why
     if stale_why:
-        return ShardStanding(shard, ShardState.STALE, stale_why)
+        return ShardStanding(shard, ShardState.STALE, stale_why, foreign)
     if partial_why:
         return ShardStanding(shard, ShardState.PARTIAL, partial_why)
     return ShardStanding(shard, ShardState.DONE)
 
 
-def _why_stale(output: PlannedOutput, storage: Storage, inputs: _MadeFrom, info: ObjectInfo) -> str:
-    """Returns why an output file is not what this run would make, or an empty string."""
-    footer = read_footer(storage, info.rel_path)
+def why_made_otherwise(output: PlannedOutput, storage: Storage, rel_path: str) -> tuple[str, FooterInfo | None]:
+    """Returns why an output file cannot be a shard of the same dataset as those that a run makes, or an empty string.
+
+    Raises:
+        ShardError: the file is no complete Parquet file, or its `sidecar.*` keys are damaged.
+        StorageError: it could not be read.
+
+    Returns:
+        The reason, one clause, and the file's footer: None when sidecar did not write it.
+    """
+    footer, schema = read_footer_and_schema(storage, rel_path)
     if footer is None:
-        return f"output {output.name!r} holds a file that sidecar did not write"
+        return f"output {output.name!r} holds a file that sidecar did not write", None
     if footer.fingerprint != output.fingerprint:
-        return f"output {output.name!r} was made by another pipeline"
-    return inputs.why_stale(output, footer, info)
+        return f"output {output.name!r} was made by another pipeline", footer
+    if not schema.equals(output.schema):
+        return f"output {output.name!r} was made with other types: {_first_difference(schema, output.schema)}", footer
+    return "", footer
+
+
+def _first_difference(found: pa.Schema, expected: pa.Schema) -> str:
+    if found.names != expected.names:
+        return f"columns {', '.join(found.names)}, not {', '.join(expected.names)}"
+    have, want = next(pair for pair in zip(found, expected, strict=True) if not pair[0].equals(pair[1]))
+    if have.type.equals(want.type):
+        return f"nulls are {'' if have.nullable else 'not '}allowed in {have.name!r}"
+    return f"{have.name!r} is {have.type}, not {want.type}"
 
 
 class _MadeFrom:

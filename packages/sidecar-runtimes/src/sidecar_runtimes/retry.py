@@ -22,7 +22,7 @@ from sidecar_runtimes.lease import LeaseOptions, RunLeases, refuse_held
 from sidecar_runtimes.local import LocalRuntime
 from sidecar_runtimes.prefixes import resolve_outputs
 from sidecar_runtimes.progress import SilentObserver
-from sidecar_runtimes.resume import ShardState, look_again
+from sidecar_runtimes.resume import ShardState, list_outputs, look_again
 from sidecar_runtimes.run import RunOptions, prepare_run
 from sidecar_runtimes.shard_loop import RunWork, process_shards
 from sidecar_runtimes.success import mark_success, remove_success
@@ -152,7 +152,9 @@ def retry_rows(
         return retried.report
 
     with RunLeases(plan.run_id, prepared.outputs, options.lease, on_lost=stop.set) as leases:
-        standings = look_again(plan, prepared.main, prepared.outputs, prepared.standings)
+        standings = look_again(
+            plan, prepared.main, prepared.outputs, prepared.standings, list_outputs(prepared.outputs)
+        )
         prepared = replace(prepared, standings=standings)
         _refuse_stale(prepared)
         there = [standing.shard for standing in standings if standing.state is ShardState.DONE]

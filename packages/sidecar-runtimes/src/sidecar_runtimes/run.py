@@ -16,9 +16,16 @@ from sidecar_core.storage import open_storage
 from sidecar_runtimes.choose import make_runtime
 from sidecar_runtimes.disk_space import refuse_small_disk
 from sidecar_runtimes.lease import RunLeases, refuse_held
+from sidecar_runtimes.other_shards import (
+    NO_OTHERS,
+    OtherShards,
+    describe_surplus,
+    find_other_shards,
+    refuse_other_shards,
+)
 from sidecar_runtimes.prefixes import OutputPrefix, resolve_outputs
 from sidecar_runtimes.progress import SilentObserver
-from sidecar_runtimes.resume import ShardStanding, ShardState, count_states, look_again, stand_of_shards
+from sidecar_runtimes.resume import ShardStanding, ShardState, count_states, list_outputs, look_again, stand_of_shards
 from sidecar_runtimes.run_options import RunOptions, check_options
 from sidecar_runtimes.shard_loop import RunReport, RunWork, process_shards
 from sidecar_runtimes.success import mark_success, remove_success
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
 
     from sidecar_core.pipeline import Pipeline
     from sidecar_core.plan import PlannedShard, RunPlan
-    from sidecar_core.storage import Storage
+    from sidecar_core.storage import ObjectInfo, Storage
 
     from sidecar_runtimes.base import Runtime
     from sidecar_runtimes.progress import RunObserver
@@ -50,6 +57,8 @@ class PreparedRun:
         main: the main dataset.
         outputs: the storages of the outputs, in the plan's order.
         remarks: what ops want the manifest to say.
+        main_paths: paths of all shards of the main dataset, whatever part of it the run is about.
+        others: what stands in the outputs besides the shards of this run.
     """
 
     plan: RunPlan
@@ -59,6 +68,13 @@ class PreparedRun:
     main: Storage
     outputs: tuple[Storage, ...]
     remarks: tuple[str, ...] = ()
+    main_paths: frozenset[str] = frozenset()
+    others: OtherShards = NO_OTHERS
+
+    @property
+    def where(self) -> str:
+        """The outputs' prefixes, as messages name them."""
+        return ", ".join(output.prefix for output in self.plan.outputs)
 
     @property
     def to_do(self) -> Sequence[PlannedShard]:
@@ -99,13 +115,24 @@ def prepare_run(pipeline: Pipeline, options: RunOptions) -> PreparedRun:
     prefixes = resolve_outputs(pipeline, options.output_prefix, options.outputs)
     main = open_storage(pipeline.dataset.main_prefix, pipeline.dataset.storage)
     remarks = _ask_ops(pipeline)
-    shards = main.list_shards(options.input_subprefix, missing_ok=True)
+    everything = main.list_shards(missing_ok=True)
+    shards = [info for info in everything if info.rel_path.startswith(options.input_subprefix)]
     if options.input_subprefix and not shards:
         raise UsageError(f"no shards at {main.prefix}{options.input_subprefix}", fix="check --input-subprefix")
-    plan = plan_run(pipeline, main, shards, {name: choice.prefix for name, choice in prefixes.items()})
+    # whatever part of the dataset the run is about, types are those of the dataset's first shard
+    plan = plan_run(pipeline, main, everything, {name: choice.prefix for name, choice in prefixes.items()})
     outputs = tuple(open_storage(output.prefix, pipeline.dataset.storage) for output in plan.outputs)
-    standings = stand_of_shards(plan, main, outputs, shards, trust_listing=options.trust_listing)
-    return PreparedRun(plan, prefixes, standings, options, main, outputs, remarks)
+    listed = list_outputs(outputs)
+    standings = stand_of_shards(plan, main, outputs, shards, listed, trust_listing=options.trust_listing)
+    main_paths = frozenset(info.rel_path for info in everything)
+    prepared = PreparedRun(plan, prefixes, standings, options, main, outputs, remarks, main_paths)
+    prepared = replace(prepared, others=_look_for_others(prepared, listed))
+    if prepared.others.surplus and _goes_on(options):
+        _logger.warning(
+            "%s\n  so `verify` will fail, and SUCCESS will not be written\n  fix: remove what has no main shard",
+            describe_surplus(prepared.others, prepared.where),
+        )
+    return prepared
 
 
 def execute_run(
@@ -138,10 +165,17 @@ def execute_run(
     stop = threading.Event()
     with RunLeases(prepared.plan.run_id, prepared.outputs, options.lease, on_lost=stop.set) as leases:
         # whoever held the leases until now may have made shards, or another pipeline's
+        listed = list_outputs(prepared.outputs)
         standings = look_again(
-            prepared.plan, prepared.main, prepared.outputs, prepared.standings, trust_listing=options.trust_listing
+            prepared.plan,
+            prepared.main,
+            prepared.outputs,
+            prepared.standings,
+            listed,
+            trust_listing=options.trust_listing,
         )
         prepared = replace(prepared, standings=standings, plan=replace(prepared.plan, leased=True))
+        prepared = replace(prepared, others=_look_for_others(prepared, listed))
         _refuse_states(prepared)
         refuse_small_disk(prepared.plan, prepared.to_do, prepared.outputs)
         remove_success(prepared.outputs)
@@ -181,11 +215,25 @@ def refuse_to_harm(prepared: PreparedRun) -> None:
     _refuse_states(prepared)
 
 
+def _look_for_others(prepared: PreparedRun, listed: Sequence[Mapping[str, ObjectInfo]]) -> OtherShards:
+    return find_other_shards(
+        prepared.plan,
+        prepared.outputs,
+        listed,
+        prepared.main_paths,
+        {standing.shard.rel_path for standing in prepared.standings},
+        trust_listing=prepared.options.trust_listing,
+    )
+
+
+def _goes_on(options: RunOptions) -> bool:
+    return options.skip_existing or options.overwrite
+
+
 def _refuse_states(prepared: PreparedRun) -> None:
-    options, states = prepared.options, prepared.states
-    where = ", ".join(output.prefix for output in prepared.plan.outputs)
+    options, states, where = prepared.options, prepared.states, prepared.where
     there = sum(states.values()) - states[ShardState.MISSING]
-    if there and not (options.skip_existing or options.overwrite):
+    if there and not _goes_on(options):
         raise RefusedError(
             f"{where} already holds {there:,} of {counted(len(prepared.standings), 'shard')}",
             "an empty output prefix, or an option that says what to do with what is there",
@@ -199,6 +247,17 @@ def _refuse_states(prepared: PreparedRun) -> None:
             None,
             "--redo-stale to make them again, --keep-stale to leave them, or another output prefix",
         )
+    foreign = [
+        standing.foreign for standing in prepared.standings if standing.foreign and _must_make(standing, options)
+    ]
+    if foreign:
+        raise RefusedError(
+            f"{foreign[0]}: sidecar did not write this file, and never replaces such a one"
+            + (f"; there are {len(foreign):,} of them" if len(foreign) > 1 else ""),
+            "an output prefix with sidecar's own shards, or none",
+            "another output prefix, or move them away",
+        )
+    refuse_other_shards(prepared.others, where, goes_on=_goes_on(options), keep_stale=options.keep_stale)
 
 
 def _must_make(standing: ShardStanding, options: RunOptions) -> bool:

@@ -23,7 +23,7 @@ def remove_success(outputs: Sequence[Storage]) -> None:
 
 
 def mark_success(main: Storage, outputs: Sequence[Storage], run_id: str) -> bool:
-    """Writes the marker into every output when all of them hold every shard of the main dataset.
+    """Writes the marker into every output when all of them hold every shard of the main dataset, and no other.
 
     Looks at listings only: a shard that appeared under its name is complete.
 
@@ -37,7 +37,7 @@ def mark_success(main: Storage, outputs: Sequence[Storage], run_id: str) -> bool
     """
     wanted = {info.rel_path for info in main.list_shards()}
     for output in outputs:
-        if not wanted <= {info.rel_path for info in output.list_shards(missing_ok=True) if info.size_bytes}:
+        if wanted != {info.rel_path for info in output.list_shards(missing_ok=True) if info.size_bytes}:
             return False
     content = {
         "run_id": run_id,

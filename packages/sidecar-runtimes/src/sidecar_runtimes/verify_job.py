@@ -73,8 +73,8 @@ def verify_pipeline(path: Path, options: Mapping[str, Any]) -> dict[str, VerifyR
         name: choice.configured if choice.chosen_by == "new" else choice.prefix for name, choice in choices.items()
     }
     main = open_storage(pipeline.dataset.main_prefix, pipeline.dataset.storage)
-    shards = main.list_shards(options["input_subprefix"], missing_ok=True)
-    plan = plan_run(pipeline, main, shards, prefixes)
+    # types are those of the dataset's first shard, whatever part is looked at, as in a run
+    plan = plan_run(pipeline, main, main.list_shards(missing_ok=True), prefixes)
     reports = {
         output.name: verify_dataset(
             main,
