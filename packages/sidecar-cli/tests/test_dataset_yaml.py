@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from sidecar_cli.dataset_yaml import dataset_name, write_dataset_yaml
 from sidecar_core.dataset import load_dataset
-from sidecar_core.errors import RefusedError
+from sidecar_core.errors import RefusedError, StorageError
 
 
 @pytest.mark.parametrize("last", ["pets", "2024", "true", "ü=1 x", "a: b #c", '"quoted"', "_-x", "日本"])
@@ -28,6 +28,12 @@ def test_an_existing_file_is_kept(tmp_path):
     with pytest.raises(RefusedError):
         write_dataset_yaml(path, main_prefix="/m/", key_column="k", image_column="i")
     assert path.read_text() == "mine"
+
+
+def test_what_cannot_be_written_is_not_there(tmp_path):
+    (tmp_path / "in the way").write_text("")
+    with pytest.raises(StorageError, match="cannot be written: Not a directory"):
+        write_dataset_yaml(tmp_path / "in the way/x.yaml", main_prefix="/m/", key_column="k", image_column="i")
 
 
 def test_the_schema_for_editors_is_named_only_where_it_is(tmp_path):

@@ -20,6 +20,7 @@ from sidecar_core.pipeline import load_pipeline
 from sidecar_core.yaml_document import read_yaml
 from sidecar_filters.registry import filter_names
 
+HF_IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 JPEG = b"\xff\xd8\xff\xe0" + bytes(40)
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 
@@ -80,6 +81,44 @@ def test_the_layout_of_hugging_face_datasets(sidecar_here, tmp_path):
     assert load_dataset(tmp_path / "configs/datasets/hf.yaml").image_column == "image"
 
 
+@pytest.mark.parametrize("rows", [2, 200])
+def test_pictures_that_are_elsewhere_are_said_to_be(sidecar_here, tmp_path, rows):
+    pictures = [None, *({"bytes": None, "path": f"{row}.jpg"} for row in range(1, rows))]
+    write(tmp_path / "hf/a.parquet", id=list(range(rows)), image=pa.array(pictures, HF_IMAGE))
+    done = sidecar_here("init", "hf", "--main-prefix", "hf")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'image' (only paths among its first " in done.stderr
+    assert "the pictures are elsewhere" in done.stderr
+    assert "fix: download the pictures themselves, and make a dataset of them: sidecar pack FOLDER " in done.stderr
+    assert "--image-column" not in done.stderr
+    done = sidecar_here("init", "hf", "--main-prefix", "hf", "--image-column", "image")
+    assert done.returncode == 0
+    assert "warning: image column 'image': only paths among its first" in done.stderr
+
+
+def test_a_column_of_paths_does_not_hide_one_that_may_hold_pictures(sidecar_here, tmp_path):
+    paths = pa.array([{"bytes": None, "path": "a.jpg"}], HF_IMAGE)
+    write(tmp_path / "hf/a.parquet", id=[1], image=paths, other=[b"no picture"])
+    done = sidecar_here("init", "hf", "--main-prefix", "hf")
+    assert done.returncode == 2
+    assert "'image' (only paths among its first 1 row" in done.stderr
+    assert "expected: other\n  fix: --image-column other" in done.stderr
+
+
+def test_a_column_s_name_is_quoted_for_the_shell(sidecar_here, tmp_path):
+    keys = {"Foto ID": ["a", "b"], "Ort & Tag": ["c", "d"]}
+    write(tmp_path / "odd/a.parquet", **keys, **{"my mask": [b"no", b"no"], "other": [b"x", b"y"]})
+    done = sidecar_here("init", "odd", "--main-prefix", "odd")
+    assert "fix: --key-column 'Foto ID'\n" in done.stderr
+    done = sidecar_here("init", "odd", "--main-prefix", "odd", "--key-column", "Foto ID")
+    assert "fix: --image-column 'my mask'\n" in done.stderr
+    done = sidecar_here("init", "odd", "--main-prefix", "odd", "--sidecar-prefix", ".")
+    assert f"fix: --sidecar-prefix {tmp_path}/odd_sidecar/\n" in done.stderr
+    (tmp_path / "odd").rename(tmp_path / "my odd")
+    done = sidecar_here("init", "odd", "--main-prefix", "my odd", "--sidecar-prefix", ".")
+    assert f"fix: --sidecar-prefix '{tmp_path}/my odd_sidecar/'\n" in done.stderr
+
+
 def test_a_dataset_without_a_key_is_told_how_to_get_one(sidecar_here, tmp_path):
     write(tmp_path / "hf/data/train-00000-of-00001.parquet", image=[{"bytes": JPEG, "path": "a"}] * 2, label=[7, 7])
     done = sidecar_here("init", "hf", "--main-prefix", "hf")
@@ -117,6 +156,52 @@ def test_files_that_are_there_are_kept_unless_forced(sidecar_here, main, tmp_pat
     assert not (tmp_path / "configs/datasets").exists()
     assert sidecar_here("init", "pets", "--main-prefix", main, "--force").returncode == 0
     assert path.read_text() != "mine"
+
+
+def files_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
+
+
+def test_neither_file_is_there_when_one_cannot_be_written(sidecar_here, main, tmp_path):
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs/pipelines").write_text("in the way")
+    failed = sidecar_here("init", "pets", "--main-prefix", main)
+    assert failed.returncode == 1
+    assert "pipelines/pets.yaml' cannot be written" in failed.stderr
+    assert files_below(tmp_path / "configs") == ["pipelines"]
+    (tmp_path / "configs/pipelines").unlink()
+    assert sidecar_here("init", "pets", "--main-prefix", main).returncode == 0
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_full_disk_leaves_what_was_there(sidecar_limited, main, tmp_path, force):
+    kept = tmp_path / "configs/datasets/pets.yaml"
+    if force:
+        kept.parent.mkdir(parents=True)
+        kept.write_text("mine")
+    failed = sidecar_limited("init", "pets", "--main-prefix", main, *(["--force"] if force else []))
+    assert failed.returncode == 1
+    assert "datasets/pets.yaml' cannot be written: File too large" in failed.stderr
+    assert files_below(tmp_path / "configs") == (["datasets/pets.yaml"] if force else [])
+    assert not force or kept.read_text() == "mine"
+
+
+@pytest.fixture
+def sidecar_limited(tmp_path):
+    """Runs `sidecar` in a process that can write no byte into a file."""
+
+    def run(*arguments):
+        words = [sys.executable, "-m", "sidecar_cli.main", *map(str, arguments)]
+        return subprocess.run(
+            ["sh", "-c", f"ulimit -f 0; exec {shlex.join(words)}"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+    return run
 
 
 def test_the_schema_for_editors_is_named_where_it_is(sidecar_here, main, tmp_path):

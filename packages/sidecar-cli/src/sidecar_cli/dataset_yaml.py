@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sidecar_core.errors import RefusedError, StorageError
+from sidecar_cli.whole_files import refuse_existing_file, write_whole_files
 
 _SCHEMA = "../json-schema/dataset.json"  # beside the datasets of a repository's configs/
 # begins like no number and no date; a colon only as in s3://
@@ -25,12 +26,6 @@ def dataset_name(prefix: str) -> str:
 def sidecar_prefix_beside(main_prefix: str) -> str:
     """Returns the customary sidecar prefix: the main prefix's sibling."""
     return f"{main_prefix.rstrip('/')}_sidecar/"
-
-
-def refuse_existing_file(path: Path, *, fix: str = "choose another name, or move it away") -> None:
-    """Raises RefusedError when there is such a file already."""
-    if path.exists() or path.is_symlink():
-        raise RefusedError(f"{str(path)!r} exists", "a file that does not exist yet", fix)
 
 
 def dataset_yaml(
@@ -94,14 +89,19 @@ def write_dataset_yaml(path: Path, *, main_prefix: str, key_column: str, image_c
         key_column=key_column,
         image_column=image_column,
     )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if (path.parent / _SCHEMA).exists():
-            text = f"# yaml-language-server: $schema={_SCHEMA}\n{text}"
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise StorageError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+    write_whole_files({path: [with_schema(text, path.parent, _SCHEMA)]}, replace=False)
+
+
+def with_schema(text: str, folder: Path, schema: str) -> str:
+    """Returns the text of a YAML file; a first line tells editors of its JSON Schema where that is there.
+
+    Args:
+        text: the file's text.
+        folder: the file's folder; it need not be there yet.
+        schema: the schema's path, relative to the folder.
+    """
+    is_there = os.path.exists(os.path.realpath(folder / schema))  # noqa: PTH110
+    return f"# yaml-language-server: $schema={schema}\n{text}" if is_there else text
 
 
 def yaml_scalar(text: str, *, inside: bool = False) -> str:

@@ -34,8 +34,9 @@ def pack(
     The key of a picture is its path below the folder. Its bytes are stored as they are. A file of the
     same name ending with .txt becomes its caption, one ending with .json its structured_description.
     """
-    from sidecar_cli.dataset_yaml import refuse_existing_file, write_dataset_yaml
+    from sidecar_cli.dataset_yaml import write_dataset_yaml
     from sidecar_cli.pack import IMAGE_COLUMN, KEY_COLUMN, pack_folder
+    from sidecar_cli.whole_files import refuse_existing_file
 
     if dataset_yaml is not None:
         refuse_existing_file(dataset_yaml)

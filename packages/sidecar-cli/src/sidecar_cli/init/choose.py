@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from sidecar_core.errors import SidecarError, UsageError
 from sidecar_core.problems import did_you_mean
 
 from sidecar_cli.init.look import ImageCandidate, KeyCandidate, Look
+from sidecar_cli.program_name import program_name
 
 T = TypeVar("T")
 _SHOWN_COLUMNS = 20
@@ -117,7 +119,9 @@ def choose_key(look: Look, wanted: str | None, person: Asker | None) -> Choice:
         return Choice(person.pick("Several columns could be the key:", about, flag="--key-column"), "as you said")
     names = [each.name for each in good]
     raise UsageError(
-        f"several columns of {look.prefix}{look.shard} could be the key", ", ".join(names), f"--key-column {names[0]}"
+        f"several columns of {look.prefix}{look.shard} could be the key",
+        ", ".join(names),
+        f"--key-column {shlex.quote(names[0])}",
     )
 
 
@@ -152,14 +156,20 @@ def choose_image(look: Look, wanted: str | None, person: Asker | None, *, requir
             "--pipeline scaffold makes a sidecar that looks at no picture",
         )
     about = [(each.name, each.problem or f"{each.type} with {', '.join(each.formats)}") for each in candidates]
-    if person is not None:
+    possible = [each.name for each in candidates if not each.only_paths]
+    if person is not None and possible:
         headline = "Several columns hold pictures:" if good else "No column holds pictures for certain:"
         return Choice(person.pick(headline, about, flag="--image-column"), "as you said")
     what = "several columns hold pictures" if good else "no column holds pictures for certain"
+    if possible:
+        fix = f"--image-column {shlex.quote(possible[0])}"
+    else:
+        new = shlex.quote(f"{look.prefix.rstrip('/')}_parquet/")
+        fix = f"download the pictures themselves, and make a dataset of them: {program_name()} pack FOLDER {new}"
     raise UsageError(
         f"{look.prefix}{look.shard}: {what}: " + "; ".join(f"{name!r} ({text})" for name, text in about),
-        ", ".join(name for name, _ in about),
-        f"--image-column {about[0][0]}",
+        ", ".join(possible) or None,
+        fix,
     )
 
 

@@ -111,7 +111,9 @@ def init_dataset(name: str, options: Mapping[str, Any]) -> InitReport:
     sidecar = normalise_prefix(sidecar_typed) if sidecar_typed else sidecar_prefix_beside(look.prefix)
     if prefixes_overlap(look.prefix, sidecar):
         message = f"the sidecar {sidecar} would be equal to, inside or around the main dataset {look.prefix}"
-        raise RefusedError(message, "a prefix of its own", f"--sidecar-prefix {sidecar_prefix_beside(look.prefix)}")
+        raise RefusedError(
+            message, "a prefix of its own", f"--sidecar-prefix {shlex.quote(sidecar_prefix_beside(look.prefix))}"
+        )
     key = choose_key(look, options["key_column"], person)
     image = choose_image(look, options["image_column"], person, required=pipeline != "scaffold")
     if key.column is None or key.column == image.column:

@@ -67,6 +67,7 @@ class ImageCandidate:
         formats: the formats that its first values begin like, the most frequent first.
         problem: why it does not look like pictures, or an empty text.
         rank: smaller is more usual for pictures; None for a name that says nothing.
+        only_paths: whether it says where pictures are, and has none.
     """
 
     name: str
@@ -74,6 +75,7 @@ class ImageCandidate:
     formats: tuple[str, ...]
     problem: str
     rank: int | None
+    only_paths: bool = False
 
 
 @dataclass(frozen=True)
@@ -235,34 +237,49 @@ def _image_candidates(schema: pa.Schema, file: pq.ParquetFile) -> list[ImageCand
     if not names:
         return []
     seen: dict[str, list[str | None]] = {name: [] for name in names}
+    with_paths: set[str] = set()
     rows = 0
     for batch in file.iter_batches(batch_size=_PICTURE_BATCH_ROWS, columns=names, use_threads=False):
         for name in names:
             seen[name] += [sniff(value) for value in _encoded(batch.column(name)) if value is not None]
+            if _has_paths(batch.column(name)):
+                with_paths.add(name)
         rows += batch.num_rows
         if rows >= _PICTURE_ROWS or all(seen.values()):
             break
-    return [_image_candidate(schema.field(name), seen[name], rows) for name in names]
+    return [
+        _image_candidate(schema.field(name), seen[name], rows, only_paths=name in with_paths and not seen[name])
+        for name in names
+    ]
 
 
-def _image_candidate(field: pa.Field, found: Sequence[str | None], rows: int) -> ImageCandidate:
+def _image_candidate(field: pa.Field, found: Sequence[str | None], rows: int, *, only_paths: bool) -> ImageCandidate:
     formats = [each for each in found if each is not None]
     by_count = sorted(set(formats), key=lambda each: (-formats.count(each), each))
-    if not found:
+    if only_paths:
+        problem = f"only paths among its first {counted(rows, 'row')}, the pictures are elsewhere"
+    elif not found:
         problem = f"no value among its first {counted(rows, 'row')}"
     elif not formats:
         problem = f"no picture among its first {counted(len(found), 'value')}"
     else:
         problem = ""
-    return ImageCandidate(
-        field.name, _type_words(field.type), tuple(by_count), problem, _rank(field.name, USUAL_IMAGES, ())
-    )
+    rank = _rank(field.name, USUAL_IMAGES, ())
+    return ImageCandidate(field.name, _type_words(field.type), tuple(by_count), problem, rank, only_paths)
 
 
 def _encoded(column: pa.Array) -> list[bytes | None]:
     if isinstance(column.type, pa.StructType):
         column = cast("pa.StructArray", column).field("bytes")
     return cast("list[bytes | None]", column.to_pylist())
+
+
+def _has_paths(column: pa.Array) -> bool:
+    """Whether a value of the layout of Hugging Face datasets says where its picture is."""
+    if not isinstance(column.type, pa.StructType) or column.type.get_field_index("path") < 0:
+        return False
+    paths = cast("pa.StructArray", column).field("path")
+    return paths.null_count < len(paths)
 
 
 def _type_words(dtype: pa.DataType) -> str:

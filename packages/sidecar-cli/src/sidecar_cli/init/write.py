@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sidecar_core.dataset import StorageOptions
-from sidecar_core.errors import StorageError
 from sidecar_core.storage import normalise_prefix
 from sidecar_core.storage.uris import scheme_of
 
-from sidecar_cli.dataset_yaml import dataset_yaml, refuse_existing_file, yaml_scalar
+from sidecar_cli.dataset_yaml import dataset_yaml, with_schema, yaml_scalar
+from sidecar_cli.whole_files import refuse_existing_file, write_whole_files
 
 PIPELINES = ("filters", "resized", "scaffold")
 STANDARD_FILTERS = (
@@ -73,7 +73,7 @@ def config_files(configs: Path, name: str) -> ConfigFiles:
 
 
 def write_config(files: ConfigFiles, config: NewConfig, *, force: bool) -> None:
-    """Writes both files, or neither when one is there already.
+    """Writes both files, or neither.
 
     Args:
         files: where.
@@ -82,21 +82,16 @@ def write_config(files: ConfigFiles, config: NewConfig, *, force: bool) -> None:
 
     Raises:
         RefusedError: a file exists, and `force` does not say to replace it.
-        StorageError: a file cannot be written.
+        StorageError: one cannot be written.
     """
     if not force:
         files.refuse_existing()
-    texts = {files.dataset: (_DATASET_SCHEMA, _dataset_text), files.pipeline: (_PIPELINE_SCHEMA, _pipeline_text)}
-    for path, (schema, text_of) in texts.items():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            text = text_of(config, path.parent)
-            if (path.parent / schema).exists():
-                text = f"# yaml-language-server: $schema={schema}\n{text}"
-            with path.open("w" if force else "x", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            raise StorageError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+    makers = {files.dataset: (_DATASET_SCHEMA, _dataset_text), files.pipeline: (_PIPELINE_SCHEMA, _pipeline_text)}
+    texts = {
+        path: [with_schema(text_of(config, path.parent), path.parent, schema)]
+        for path, (schema, text_of) in makers.items()
+    }
+    write_whole_files(texts, replace=force)
 
 
 def resized_prefixes(main_prefix: str) -> dict[int, str]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 import webbrowser
 from collections.abc import Iterable
 from pathlib import Path
 
-from sidecar_core.errors import RefusedError, StorageError, UsageError
+from sidecar_core.errors import RefusedError, UsageError
 from sidecar_core.storage import RUN_FOLDER
 from sidecar_core.storage.uris import scheme_of
 
 from sidecar_cli.report.page import MARK
+from sidecar_cli.whole_files import write_whole_files
 
 _ENDINGS = (".html", ".htm")
 
@@ -48,9 +49,10 @@ def given_file(given: str, *, protected: Iterable[str | None]) -> Path:
         raise UsageError(f"-o {given!r}: must be a local file", fix="-o report.html")
     path = Path(given).absolute()
     if path.is_dir():
-        raise UsageError(f"-o {given!r} is a folder", fix=f"-o {given.rstrip('/')}/report.html")
+        inside = f"{given.rstrip('/')}/report.html"
+        raise UsageError(f"-o {given!r} is a folder", fix=f"-o {shlex.quote(inside)}")
     if path.suffix.lower() not in _ENDINGS:
-        raise UsageError(f"-o {given!r} does not end with .html", fix=f"-o {given}.html")
+        raise UsageError(f"-o {given!r} does not end with .html", fix=f"-o {shlex.quote(f'{given}.html')}")
     return _checked(path, protected)
 
 
@@ -60,19 +62,7 @@ def write_file(path: Path, pieces: Iterable[str]) -> int:
     Raises:
         StorageError: it cannot be written.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with partial.open("w", encoding="utf-8") as file:
-                file.writelines(pieces)
-            size_bytes = partial.stat().st_size
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageError(f"{str(path)!r} cannot be written: {error.strerror}", None, "-o FILE elsewhere") from error
-    return size_bytes
+    return write_whole_files({path: pieces}, replace=True, fix="-o FILE elsewhere")
 
 
 def open_in_browser(path: Path) -> bool:
