@@ -3,12 +3,14 @@
 import hashlib
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sidecar_core.isolation import IsolationOptions, IsolationPool
 from sidecar_core.reasons import Reason
+from sidecar_core.types import StructTypes
 from sidecar_filters import isolated
 from sidecar_filters.isolated import measure_rows
-from sidecar_filters.measure import MeasureSpec, last_mark, plain_values, without_marks
+from sidecar_filters.measure import MeasureSpec, plain_values, without_empty_lines
 from sidecar_filters.registry import find_filters
 from sidecar_filters.status import row_status
 from sidecar_filters.testing.hostile_filters import HOSTILE, TRIGGER_WIDTH, measure_row_with_a_decoder_that_aborts
@@ -31,9 +33,14 @@ def pool():
     [
         ("aborting", Reason.CRASHED, "SIGABRT"),
         ("killed", Reason.CRASHED, "SIGKILL"),
+        ("loud", Reason.CRASHED, "SIGABRT"),
         ("hanging", Reason.TIMEOUT, "3.0"),
+        ("hanging_loudly", Reason.TIMEOUT, "3.0"),
         ("eating", Reason.OUT_OF_MEMORY, "MemoryError"),
         ("raising", Reason.CRASHED, "KeyError"),
+        ("raising_surrogate", Reason.CRASHED, r"bad name \udce9"),
+        ("raising_no_text", Reason.CRASHED, "RuntimeError"),
+        ("leaving", Reason.CRASHED, "SystemExit"),
     ],
 )
 def test_one_filter_of_one_row_is_null(pool, hostile, reason, fact):
@@ -52,7 +59,7 @@ def test_one_filter_of_one_row_is_null(pool, hostile, reason, fact):
         assert status["failed"] == [{"filter": hostile, "reason": reason.value}]
         assert hostile in status["detail"]
         assert fact in status["detail"]
-        assert "[[" not in status["detail"]
+        pa.array([status], StructTypes.installed().struct("filter_status_v1"))
 
 
 def test_several_hostile_filters_on_one_row(pool):
@@ -110,8 +117,5 @@ def test_results_do_not_depend_on_the_number_of_workers(pool):
         assert measure_rows(single, images, spec, timeout_s=60) == measure_rows(pool, images, spec, timeout_s=60)
 
 
-def test_marks_are_read_back_and_taken_out():
-    output = "[[sidecar-filters: decode]]\nlibjpeg: bad[[sidecar-filters: luma]]\nabort\n"
-    assert last_mark(output) == "luma"
-    assert last_mark("nothing") is None
-    assert without_marks(output) == "libjpeg: bad\nabort"
+def test_empty_lines_of_native_output_are_left_out():
+    assert without_empty_lines("libjpeg: bad\n\n  \nabort\n") == "libjpeg: bad\nabort"

@@ -1,6 +1,6 @@
 """Rows through the isolation pool: a filter that kills its child costs one filter of one row.
 
-A child notes on stderr what it does next. When it dies, hangs or runs out of memory, its last note says
+A child notes what it does next (`note_step`). When it dies, hangs or runs out of memory, its last note says
 which filter it was, or that it was decoding; the row is run again without that filter, or without all that
 look at pixels, until what is left returns.
 """
@@ -18,10 +18,9 @@ from sidecar_filters.measure import (
     RowMeasures,
     RowTask,
     describe_step,
-    last_mark,
     measure_row,
     plain_values,
-    without_marks,
+    without_empty_lines,
 )
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def _with_what_any_bytes_give(spec: MeasureSpec, row: RowMeasures, image: bytes)
 
 def _blame(failure: WorkerCallFailed, filters: tuple[Filter, ...]) -> tuple[RowMeasures, tuple[Filter, ...]]:
     """Returns what a row lost when its child did not return, and the filters that may still do."""
-    step = last_mark(failure.detail)
+    step = failure.step
     if step == DECODING:
         lost = tuple(each for each in filters if each.looks_at_pixels)
     else:
@@ -95,7 +94,7 @@ def _blame(failure: WorkerCallFailed, filters: tuple[Filter, ...]) -> tuple[RowM
     lost = lost or filters
     reason = _REASONS.get(failure.cause, Reason.CRASHED)
     where = f"{describe_step(step)}: " if step else ""
-    detail = f"{where}{without_marks(failure.detail)}"
+    detail = f"{where}{without_empty_lines(failure.detail)}"
     return RowMeasures({}, dict.fromkeys((each.name for each in lost), reason), (detail,)), tuple(
         each for each in filters if each not in lost
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sidecar_core.isolation import native_stderr
+from sidecar_core.isolation import native_stderr, note_step
 from sidecar_core.reasons import Reason
 
 from sidecar_filters.base import DEFAULT_MAX_PIXELS, Filter, Need, Picture, UnreadableError
@@ -84,11 +83,11 @@ def measure_row(task: RowTask, spec: MeasureSpec) -> RowMeasures:
             continue
         step = DECODING if each.looks_at_pixels else each.name
         try:
-            leave_mark(step)
+            note_step(step)
             picture.provide(each.needs)
             if step == DECODING:
                 step = each.name
-                leave_mark(step)
+                note_step(step)
             values[each.name] = plain_values(each.measure(picture))
         except UnreadableError as error:
             failed[each.name] = error.reason
@@ -100,10 +99,15 @@ def measure_row(task: RowTask, spec: MeasureSpec) -> RowMeasures:
             reason = Reason.OUT_OF_MEMORY if _says_memory_was_short(error) else Reason.CRASHED
             failed.update(dict.fromkeys(lost, reason))
             details[f"{describe_step(step)} raised {type(error).__name__}: {error}"] = None
-    said = without_marks(native_stderr()) if failed else ""
+    said = without_empty_lines(native_stderr()) if failed else ""
     if said:
         details[f"stderr: {said}"] = None
-    return RowMeasures(values, failed, tuple(detail[-_LONGEST_DETAIL:] for detail in details))
+    return RowMeasures(values, failed, tuple(_writable(detail[-_LONGEST_DETAIL:]) for detail in details))
+
+
+def _writable(text: str) -> str:
+    """Escapes what UTF-8 cannot hold: an error's text may have been made of a file's name or metadata."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _says_memory_was_short(error: Exception) -> bool:
@@ -129,25 +133,6 @@ def plain_values(measures: Mapping[str, Any]) -> dict[str, Value]:
     return plain
 
 
-_MARK, _MARK_END = "[[sidecar-filters: ", "]]\n"
-
-
-def leave_mark(step: str) -> None:
-    """Writes to the child's stderr what is done next, for the parent to read should this process die of it."""
-    os.write(2, f"{_MARK}{step}{_MARK_END}".encode())
-
-
-def last_mark(output: str) -> str | None:
-    """Returns the last step that was begun, or None when the output names none."""
-    start = output.rfind(_MARK)
-    end = output.find(_MARK_END.strip(), start)
-    return output[start + len(_MARK) : end] if 0 <= start < end else None
-
-
-def without_marks(output: str) -> str:
-    """Returns the output without the marks, one line per message."""
-    lines: list[str] = []
-    for line in output.split("\n"):
-        start = line.find(_MARK)
-        lines.append(line if start < 0 else line[:start])
-    return "\n".join(line for line in lines if line.strip())
+def without_empty_lines(output: str) -> str:
+    """Returns the output, one line per message."""
+    return "\n".join(line for line in output.split("\n") if line.strip())

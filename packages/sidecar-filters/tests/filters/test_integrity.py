@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from sidecar_core.isolation import shared_pool
+from sidecar_core.reasons import Reason
 from sidecar_filters.isolated import measure_rows
 from sidecar_filters.measure import MeasureSpec
 from sidecar_filters.registry import find_filters
@@ -62,16 +63,22 @@ def test_what_follows_the_end_is_counted(kind):
     assert (found["verdict"], found["trailing_bytes"]) == ("whole", 37)
 
 
-def test_a_jpeg_with_a_hole_in_its_scan_is_damaged():
-    """Both decoders show it, and fill the rest with gray."""
-    data = bytearray(whole("JPEG"))
+def test_a_jpeg_with_a_part_of_its_scan_twice_is_damaged():
+    """Both decoders show it."""
+    data = whole("JPEG")
     at = len(data) // 2
-    data[at : at + 200] = b"\0" * 200
-    cut_and_closed = whole("JPEG")[: len(data) // 2] + b"\xff\xd9"
-    for found in integrity(bytes(data), cut_and_closed):
-        assert found["verdict"] == "damaged"
-        assert found["decoder_warnings"] > 0
-        assert "JPEG data" in found["detail"]
+    (found,) = integrity(data[:at] + data[at - 200 :])
+    assert found["verdict"] == "damaged"
+    assert found["decoder_warnings"] > 0
+    assert "JPEG data" in found["detail"]
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "JPEG progressive"])
+def test_a_jpeg_that_was_cut_and_closed_again_is_truncated(kind):
+    data = whole(kind)
+    for found in integrity(*(data[: int(len(data) * share)] + b"\xff\xd9" for share in (0.4, 0.6))):
+        assert (found["verdict"], found["end_reached"], found["trailing_bytes"]) == ("truncated", True, 0)
+        assert found["detail"]
 
 
 @pytest.mark.parametrize("at", [0.3, 0.6, 0.9])
@@ -104,6 +111,17 @@ def test_what_is_too_large_to_decode_has_no_verdict():
     assert integrity(jpeg_declaring(whole("JPEG"), 30_000, 30_000)) == [{"integrity": "too_many_pixels"}]
 
 
+def test_formats_without_a_structure_to_walk():
+    """A PPM: too large for a verdict, cut, and whole."""
+    whole_ppm = encoded(scene(200, 150), "PPM")
+    spec = MeasureSpec(find_filters(["luma", "integrity"]), max_pixels=10_000)
+    (large,) = measure_rows(shared_pool(), [whole_ppm], spec, timeout_s=60)
+    assert large.failed == dict.fromkeys(("luma", "integrity"), Reason.TOO_MANY_PIXELS)
+    assert large.values == {}
+    found = integrity(whole_ppm[:-5000], whole_ppm)
+    assert [row["verdict"] for row in found] == ["truncated", "whole"]
+
+
 def test_what_nothing_here_decodes_has_no_verdict():
     heic = b"\0\0\0\x18ftypheic\0\0\0\0heicmif1\0\0\0\x08mdat"
     assert integrity(heic) == [{"integrity": "decode_failed"}]
@@ -121,7 +139,7 @@ def test_warnings_are_those_of_the_row_and_not_of_its_neighbours():
         rows = measure_rows(shared_pool(), images, spec, timeout_s=60)
         found = [row.values["integrity"] for row in rows]
         assert [row["decoder_warnings"] for row in found] == [1, 0, 1, 0, 0]
-        assert [row["verdict"] for row in found] == ["damaged", "whole", "damaged", "whole", "whole"]
+        assert [row["verdict"] for row in found] == ["truncated", "whole", "truncated", "whole", "whole"]
 
 
 def test_pages_of_a_tiff_are_walked_to_the_last():

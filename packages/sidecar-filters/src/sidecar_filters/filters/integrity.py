@@ -38,8 +38,8 @@ def measure_integrity(picture: Picture) -> Measures:
     detail = "; ".join(dict.fromkeys(facts))[:LONGEST_DETAIL] or None
     ends = container is not None and container.knows_end
     end = container.end if container is not None and ends else None
-    if failure is not None and (container is None or failure.reason is Reason.EMPTY):
-        verdict = "not_an_image" if failure.reason in (Reason.EMPTY, Reason.NOT_AN_IMAGE) else "damaged"
+    if failure is not None and _is_no_picture(container, failure):
+        verdict = "not_an_image"
     elif (container is not None and container.truncated) or (failure and failure.reason is Reason.TRUNCATED):
         verdict = "truncated"
     elif failure is not None and (failure.reason is not Reason.DECODE_FAILED or _has_no_decoder(container)):
@@ -56,6 +56,10 @@ def measure_integrity(picture: Picture) -> Measures:
     }
 
 
+def _is_no_picture(container: Container | None, failure: UnreadableError) -> bool:
+    return failure.reason is Reason.EMPTY or (container is None and failure.reason is Reason.NOT_AN_IMAGE)
+
+
 def _has_no_decoder(container: Container | None) -> bool:
     """Whether it is of a kind that nothing here decodes, so that a failure says nothing about the file."""
     if container is None:
@@ -64,5 +68,5 @@ def _has_no_decoder(container: Container | None) -> bool:
 
 
 INTEGRITY = register_filter(
-    Filter("integrity", struct="filter_integrity_v1", needs=Need.BYTES, measure=measure_integrity)
+    Filter("integrity", struct="filter_integrity_v1", needs=Need.BYTES, measure=measure_integrity, version=2)
 )

@@ -61,6 +61,48 @@ def measure_killed(picture: Picture) -> Measures:
     return _FINE
 
 
+def measure_loud(picture: Picture) -> Measures:
+    """Aborts after more warnings than anyone keeps."""
+    if _triggered(picture):
+        os.write(2, b"native library: bad tile\n" * 8000)
+        os.abort()
+    return _FINE
+
+
+def measure_hanging_loudly(picture: Picture) -> Measures:
+    """Does not return, after more warnings than anyone keeps."""
+    if _triggered(picture):
+        os.write(2, b"native library: bad tile\n" * 100_000)
+        time.sleep(600)
+    return _FINE
+
+
+def measure_raising_surrogate(picture: Picture) -> Measures:
+    """Raises with a text that UTF-8 cannot hold."""
+    if _triggered(picture):
+        raise ValueError("bad name \udce9")
+    return _FINE
+
+
+class _NoTextError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def measure_raising_no_text(picture: Picture) -> Measures:
+    """Raises what has no text."""
+    if _triggered(picture):
+        raise _NoTextError
+    return _FINE
+
+
+def measure_leaving(picture: Picture) -> Measures:
+    """Asks its process to end, with a text that UTF-8 cannot hold."""
+    if _triggered(picture):
+        raise SystemExit("bad name \udce9")
+    return _FINE
+
+
 def measure_not_finite(picture: Picture) -> Measures:
     """Returns what is no number."""
     return {"fraction": float("nan"), "fraction_auto": float("inf")} if _triggered(picture) else _FINE
@@ -86,6 +128,11 @@ HOSTILE = {
         "eating": measure_eating,
         "raising": measure_raising,
         "killed": measure_killed,
+        "loud": measure_loud,
+        "hanging_loudly": measure_hanging_loudly,
+        "raising_surrogate": measure_raising_surrogate,
+        "raising_no_text": measure_raising_no_text,
+        "leaving": measure_leaving,
         "not_finite": measure_not_finite,
         "wrong_type": measure_wrong_type,
         "misspelling": measure_misspelling,
