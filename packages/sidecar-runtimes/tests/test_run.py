@@ -306,8 +306,12 @@ def test_files_that_sidecar_did_not_write_are_never_replaced(tmp_path, out, make
     before = (out / "part-3.parquet").read_bytes()
     with pytest.raises(RefusedError, match=r"already holds 1 of 5|part-3\.parquet: sidecar did not write this file"):
         run(make_pipeline(), out, **options)
-    assert (out / "part-3.parquet").read_bytes() == before
-    assert [path.name for path in out.glob("*.parquet")] == ["part-3.parquet"]
+    (out / "part-3.parquet").rename(out / "pictures.parquet")
+    with pytest.raises(RefusedError, match=r"pictures\.parquet") as refused:
+        run(make_pipeline(), out, **options)
+    assert "remove it" not in str(refused.value)
+    assert (out / "pictures.parquet").read_bytes() == before
+    assert [path.name for path in out.glob("*.parquet")] == ["pictures.parquet"]
 
 
 def test_two_pipelines_do_not_share_a_prefix_by_subprefixes(tmp_path, out, make_pipeline):

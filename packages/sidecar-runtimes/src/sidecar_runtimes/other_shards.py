@@ -26,11 +26,13 @@ class OtherShards:
         mixed: URI of a shard that this run leaves alone and that does not fit to those that it makes, or empty. One is
             looked at in each output: of the main dataset outside the run's subprefix, or surplus.
         why: why it does not fit, one clause.
+        foreign: whether it is a file that sidecar did not write.
     """
 
     surplus: tuple[str, ...] = ()
     mixed: str = ""
     why: str = ""
+    foreign: bool = False
 
 
 NO_OTHERS = OtherShards()
@@ -56,14 +58,14 @@ def find_other_shards(
         trust_listing: read no footer.
     """
     surplus: list[str] = []
-    mixed = mixed_why = ""
+    mixed, why, foreign = "", "", False
     for output, storage, files in zip(plan.outputs, outputs, listed, strict=True):
         others = [path for path in files if path not in run_paths]
         surplus += [storage.uri(path) for path in others if path not in main_paths]
         if others and not mixed and not trust_listing:
-            why = _why_mixed(output, storage, others[0])
-            mixed, mixed_why = (storage.uri(others[0]), why) if why else ("", "")
-    return OtherShards(tuple(surplus), mixed, mixed_why)
+            why, foreign = _why_mixed(output, storage, others[0])
+            mixed = storage.uri(others[0]) if why else ""
+    return OtherShards(tuple(surplus), mixed, why, foreign)
 
 
 def refuse_other_shards(others: OtherShards, where: str, *, goes_on: bool, keep_stale: bool) -> None:
@@ -81,6 +83,8 @@ def refuse_other_shards(others: OtherShards, where: str, *, goes_on: bool, keep_
             "an output prefix of its own for each dataset",
             "another output prefix; where main shards were removed, remove their shards from the output too",
         )
+    if others.foreign:
+        raise RefusedError(f"{others.mixed}: {others.why}", "a prefix of sidecar's own", "another output prefix")
     if others.mixed and not keep_stale:
         whole = "remove it" if others.mixed in others.surplus else "run without --input-subprefix"
         raise RefusedError(
@@ -96,8 +100,10 @@ def describe_surplus(others: OtherShards, where: str) -> str:
     return f"{where} holds {count} that the main dataset does not have; the first is {others.surplus[0]}"
 
 
-def _why_mixed(output: PlannedOutput, storage: Storage, rel_path: str) -> str:
+def _why_mixed(output: PlannedOutput, storage: Storage, rel_path: str) -> tuple[str, bool]:
+    """Returns why a shard does not fit to those of the run, or an empty string, and whether sidecar did not write it."""
     try:
-        return why_made_otherwise(output, storage, rel_path)[0]
+        why, footer = why_made_otherwise(output, storage, rel_path)
     except (ShardError, StorageNotFoundError):
-        return ""  # broken, or removed since it was listed
+        return "", False  # broken, or removed since it was listed
+    return why, footer is None

@@ -126,13 +126,7 @@ def prepare_run(pipeline: Pipeline, options: RunOptions) -> PreparedRun:
     standings = stand_of_shards(plan, main, outputs, shards, listed, trust_listing=options.trust_listing)
     main_paths = frozenset(info.rel_path for info in everything)
     prepared = PreparedRun(plan, prefixes, standings, options, main, outputs, remarks, main_paths)
-    prepared = replace(prepared, others=_look_for_others(prepared, listed))
-    if prepared.others.surplus and _goes_on(options):
-        _logger.warning(
-            "%s\n  so `verify` will fail, and SUCCESS will not be written\n  fix: remove what has no main shard",
-            describe_surplus(prepared.others, prepared.where),
-        )
-    return prepared
+    return replace(prepared, others=_look_for_others(prepared, listed))
 
 
 def execute_run(
@@ -177,6 +171,12 @@ def execute_run(
         prepared = replace(prepared, standings=standings, plan=replace(prepared.plan, leased=True))
         prepared = replace(prepared, others=_look_for_others(prepared, listed))
         _refuse_states(prepared)
+        if prepared.others.surplus:
+            _logger.warning(
+                "%s\n  so `verify` will fail, and SUCCESS will not be written\n"
+                "  fix: remove such shards where their main shards were removed",
+                describe_surplus(prepared.others, prepared.where),
+            )
         refuse_small_disk(prepared.plan, prepared.to_do, prepared.outputs)
         remove_success(prepared.outputs)
         work = RunWork(
