@@ -101,7 +101,7 @@ def describe_surplus(others: OtherShards, where: str) -> str:
 
 
 def _why_mixed(output: PlannedOutput, storage: Storage, rel_path: str) -> tuple[str, bool]:
-    """Returns why a shard does not fit to those of the run, or an empty string, and whether sidecar did not write it."""
+    """Returns why a shard does not fit to those of the run, or nothing, and whether sidecar did not write it."""
     try:
         why, footer = why_made_otherwise(output, storage, rel_path)
     except (ShardError, StorageNotFoundError):
