@@ -252,6 +252,10 @@ def test_a_target_that_cannot_be_written_is_said_before_anything_is_measured(sid
         refused = sidecar_here(*smoke, *target)
         assert refused.returncode == status, refused.stderr
         assert said in refused.stderr
+    odd = team.pipeline.with_name("caf\udce9.yaml")  # a name in Latin-1
+    refused = sidecar_here("plan", odd, *smoke[2:], "kuberay", "job.yaml")
+    assert refused.returncode == 2
+    assert r"--write: the name 'caf\udce9.yaml' is not UTF-8" in refused.stderr
 
 
 def test_no_worker_fits_into_a_pod_that_fits_on_its_node(sidecar_here, team):

@@ -57,6 +57,27 @@ def test_a_closed_standard_stream_changes_nothing(team, closed):
         assert pq.read_table(path).num_rows == 5
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no such names")
+def test_a_pipeline_whose_name_is_not_utf8(sidecar_here, team):
+    odd = team.pipeline.rename(team.pipeline.with_name("caf\udce9.yaml"))
+    done = sidecar_here("run", odd, "--output-prefix", "out")
+    assert done.returncode == 0, done.stderr
+    assert (team.root / "out/_sidecar/SUCCESS").is_file()
+    (manifest,) = (team.root / "out/_sidecar/runs").iterdir()
+    assert str(odd) in json.loads(manifest.read_text(encoding="utf-8"))["command"]
+    (team.main / "deep/part-0.parquet").write_bytes(b"no parquet")
+    assert sidecar_here("run", odd, "--output-prefix", "out", "--overwrite").returncode == 1
+    for arguments in (
+        ("status", "out"),
+        ("inspect", "out"),
+        ("report", "out"),
+        ("verify", odd, "--output-prefix", "out"),
+    ):
+        done = sidecar_here(*arguments, "--json")
+        json.loads(done.stdout)
+        assert "unexpected" not in done.stderr
+
+
 def test_json_is_all_that_stdout_gets(sidecar_here, team):
     done = sidecar_here("run", team.pipeline, "--output-prefix", "out", "--json", "--limit", "1")
     report = json.loads(done.stdout)

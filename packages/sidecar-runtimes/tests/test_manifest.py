@@ -6,6 +6,7 @@ import time
 from contextlib import suppress
 
 import pytest
+from sidecar_core.outcome import ShardReport
 from sidecar_core.testing.datasets import write_main
 from sidecar_runtimes import manifest as module
 from sidecar_runtimes.manifest import RunManifest, RunTally
@@ -81,3 +82,17 @@ def test_a_manifest_that_cannot_be_written_in_between_is_said(tmp_path, prepared
         (tmp_path / "out/_sidecar/runs").unlink()
         manifest.finish("done")
     assert outcome(tmp_path, prepared) == "done"
+
+
+def test_names_that_are_not_utf8_are_kept(tmp_path, prepared):
+    odd = "caf\udce9"  # how Python reads a name in Latin-1
+    tally = RunTally(planned=1)
+    tally.add(ShardReport(f"{odd}.parquet", "failed", error_type="ShardError", error=f"/{odd}: unreadable", attempts=1))
+    with RunManifest(prepared.plan, prepared.outputs, tally, runtime={"name": "test"}, command=["x", odd]):
+        pass
+    folder = tmp_path / "out/_sidecar"
+    text = (folder / f"runs/{prepared.plan.run_id}.json").read_text(encoding="utf-8")
+    assert json.loads(text)["command"] == ["x", odd]
+    (failed,) = (folder / "failed_shards.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(failed)["shard"] == f"{odd}.parquet"
+    assert json.loads(failed)["error"] == f"/{odd}: unreadable"

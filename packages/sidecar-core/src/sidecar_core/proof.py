@@ -233,7 +233,7 @@ def write_receipt(
             return None
         receipt = _receipt(verifier, report, listings, problems)
         text = json.dumps(asdict(receipt), indent=2, ensure_ascii=False)
-        output.write_bytes(f"{RUN_FOLDER}/{verifier}.json", text.encode())
+        output.write_bytes(f"{RUN_FOLDER}/{verifier}.json", text.encode(errors="backslashreplace"))
     except StorageError as error:
         _logger.warning("no receipt is left: %s", error)
         return None

@@ -135,7 +135,7 @@ class RunManifest:
         """Writes the manifest as it stands into every output."""
         for output, storage in zip(self._plan.outputs, self._outputs, strict=True):
             text = json.dumps(self._content(output.name), indent=2, ensure_ascii=False)
-            storage.write_bytes(f"{RUN_FOLDER}/runs/{self._plan.run_id}.json", text.encode())
+            storage.write_bytes(f"{RUN_FOLDER}/runs/{self._plan.run_id}.json", _json_bytes(text))
 
     def _content(self, output_name: str) -> dict[str, object]:
         plan, tally = self._plan, self._tally
@@ -189,7 +189,7 @@ class RunManifest:
         for storage in self._outputs:
             if lines or (not self._retried and storage.stat(f"{RUN_FOLDER}/failed_shards.jsonl") is not None):
                 text = "".join(f"{line}\n" for line in lines)
-                storage.write_bytes(f"{RUN_FOLDER}/failed_shards.jsonl", text.encode())
+                storage.write_bytes(f"{RUN_FOLDER}/failed_shards.jsonl", _json_bytes(text))
 
     def _keep_writing(self) -> None:
         pause_s = _FIRST_WRITE_S  # whoever asks how a new run does need not wait for a minute
@@ -199,6 +199,11 @@ class RunManifest:
                 self.write()
             except StorageError as error:  # the run goes on; it is written again in a minute and at the end
                 _logger.warning("the run's manifest is not up to date: %s", error)
+
+
+def _json_bytes(text: str) -> bytes:
+    """Returns JSON as UTF-8; what stands for a byte of a path that is none becomes JSON's escape of it."""
+    return text.encode(errors="backslashreplace")
 
 
 @cache

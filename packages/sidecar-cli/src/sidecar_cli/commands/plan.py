@@ -47,7 +47,7 @@ def plan(
     from sidecar_cli.sizing import describe_plan, make_plan, plan_request, plan_view
 
     if write is not None:
-        check_target(*write)
+        check_target(*write, pipeline)
     overrides = options["set"]
     found = make_plan(
         load_pipeline(pipeline, overrides=parse_overrides(overrides)), plan_request(target_rows_per_hour, options)

@@ -47,16 +47,20 @@ def template_text(kind: str, name: str) -> str:
     return (files("sidecar_cli.jobs") / kind / f"{name}.yaml").read_text(encoding="utf-8")
 
 
-def check_target(kind: str, file: Path) -> None:
+def check_target(kind: str, file: Path, pipeline: Path) -> None:
     """Refuses what `write_job` could not write, before anything is measured.
 
     Raises:
-        UsageError: no such kind.
+        UsageError: no such kind, or the pipeline's file has a name that no text can hold.
         RefusedError: the file exists.
         StorageError: it cannot be made there.
     """
     if kind not in KINDS:
         raise UsageError(f"--write {kind}: no such kind of job{did_you_mean(kind, KINDS)}", ", ".join(KINDS))
+    try:
+        pipeline.name.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"--write: the name {pipeline.name!r} is not UTF-8", fix="rename the pipeline") from error
     if os.path.lexists(file):
         raise _exists(kind, file)
     if not os.access(file.parent, os.W_OK | os.X_OK):
