@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from sidecar_core.foreign_types import holds_pictures, plain_type, same_values
+from sidecar_core.foreign_types import has_untyped_nulls, holds_pictures, plain_type, same_values, with_types_of
 from sidecar_core.nulls import null_column
 from sidecar_core.safe_cast import safe_cast
 
@@ -96,3 +96,20 @@ def test_same_values(one, other, same):
 )
 def test_what_may_hold_pictures(dtype, expected):
     assert holds_pictures(dtype) is expected
+
+
+@pytest.mark.parametrize("dtype", NESTED, ids=str)
+def test_types_that_are_said_stay_as_they_are(dtype):
+    assert not has_untyped_nulls(dtype)
+    assert with_types_of(dtype, pa.struct([("other", pa.string())])) == dtype
+    assert with_types_of(pa.null(), dtype) == dtype
+
+
+def test_only_what_is_not_said_is_taken_from_another_type():
+    dtype = pa.struct([("a", pa.null()), ("b", pa.int8()), ("c", pa.large_list(pa.null())), ("d", pa.null())])
+    other = pa.struct([("c", pa.list_(pa.string())), ("b", pa.int64()), ("a", pa.float32()), ("e", pa.int8())])
+    expected = pa.struct([("a", pa.float32()), ("b", pa.int8()), ("c", pa.large_list(pa.string())), ("d", pa.null())])
+    assert has_untyped_nulls(dtype)
+    assert with_types_of(dtype, other) == expected
+    assert has_untyped_nulls(expected)
+    assert with_types_of(dtype, pa.string()) == dtype

@@ -258,6 +258,20 @@ def test_schema_is_that_of_the_first_shards(folders):
         open_aligned(main, [one], columns=["n"], key_column="image_key").read_all()
 
 
+def test_a_float_is_read_as_it_is_or_not_at_all(folders):
+    main = folders.main("0.parquet", "1.parquet")
+    folders.sidecar({"n": pa.array([0.5] * 10, pa.float32())}, "0.parquet")
+    one = folders.sidecar({"n": [0.25] * 10}, "1.parquet")
+    read = open_aligned(main, [one], columns=["n"], key_column="image_key").read_all()
+    assert read.column("n").to_pylist() == [0.5] * 10 + [0.25] * 10
+    folders.sidecar({"n": [0.25] * 9 + [0.1]}, "1.parquet")
+    with pytest.raises(
+        ShardError, match=r"1\.parquet row 9: column 'n' is double, and 0\.1 does not fit float"
+    ) as caught:
+        open_aligned(main, [one], columns=["n"], key_column="image_key").read_all()
+    assert "fix: write the column with one type in every file" in str(caught.value)
+
+
 def test_null_keys_of_the_main_dataset_match_null_keys_only(folders):
     keys = pa.array([None if row == 4 else f"key-{row}" for row in range(10)])
     main = folders.write("main", example_table().set_column(0, "image_key", keys))

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
+import math
 import pickle
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sidecar_core.nulls import null_column, null_rows
 from sidecar_core.safe_cast import CastError, cast_or_null, check_castable, safe_cast
 
 LOSSY = [
@@ -15,6 +18,10 @@ LOSSY = [
     ([0, 1, 2], pa.bool_(), 2),
     ([0.0, 0.5], pa.bool_(), 1),
     ([1.0, 1e300], pa.float32(), 1),
+    ([0.5, float("nan"), 0.1], pa.float32(), 2),
+    ([1.0, 2049.0], pa.float16(), 1),
+    ([0.25, 0.125], pa.decimal128(5, 2), 1),
+    ([decimal.Decimal("0.5"), decimal.Decimal("0.12345678901234567891")], pa.float64(), 1),
     (["1", "1e400"], pa.float64(), 1),
     ([16_777_217], pa.float32(), 0),
     ([127, 128], pa.int8(), 1),
@@ -24,6 +31,7 @@ LOSSY = [
     (["1", "1.5"], pa.int32(), 1),
     ([[1], [300], [2]], pa.list_(pa.int8()), 1),
     ([{"a": 1.0}, {"a": 1e300}], pa.struct([("a", pa.float32())]), 1),
+    ([{"a": [0.5]}, {"a": [0.5, 0.1]}], pa.struct([("a", pa.list_(pa.float32()))]), 1),
     ([{"a": [1]}, {"a": [2, 999]}], pa.struct([("a", pa.list_(pa.uint8()))]), 1),
 ]
 
@@ -53,7 +61,8 @@ def test_rows_count_over_chunks(values, dtype, row):
 def test_what_fits_is_cast_with_its_nulls():
     cases = [
         ([1.0, None, -3.0], pa.int8(), [1, None, -3]),
-        ([float("inf"), 0.1], pa.float32(), [float("inf"), pytest.approx(0.1)]),
+        ([float("inf"), 0.5, None, -0.0], pa.float32(), [float("inf"), 0.5, None, -0.0]),
+        ([decimal.Decimal("1.25"), None], pa.float32(), [1.25, None]),
         (["inf", "-Infinity", "2.5"], pa.float32(), [float("inf"), float("-inf"), 2.5]),
         ([0, 1, None], pa.bool_(), [False, True, None]),
         ([{"b": 1, "a": 2}, None], pa.struct([("a", pa.int8()), ("b", pa.int8())]), [{"a": 2, "b": 1}, None]),
@@ -98,3 +107,71 @@ def test_impossible_casts_are_known_from_the_types():
     with pytest.raises(ValueError, match="has no field 'b'"):
         check_castable(pa.list_(pa.struct([("b", pa.int8())])), pa.list_(pa.struct([("a", pa.int8())])))
     check_castable(pa.int64(), pa.string())
+
+
+def test_floats_are_rounded_for_those_who_ask_and_for_nobody_else():
+    values = pa.array([0.1, None, math.nan, math.inf])
+    rounded = safe_cast(values, pa.float32(), round_floats=True)
+    assert rounded.to_pylist()[:2] == [pa.array([0.1], pa.float32())[0].as_py(), None]
+    assert cast_or_null(values, pa.float32()).to_pylist()[:2] == rounded.to_pylist()[:2]
+    with pytest.raises(CastError, match=r"^0\.1 does not fit float$"):
+        safe_cast(values, pa.float32())
+    with pytest.raises(CastError, match=r"1e\+300 does not fit"):
+        safe_cast(pa.array([0.1, 1e300]), pa.float32(), round_floats=True)
+    assert math.isnan(safe_cast(values[2:3], pa.float32())[0].as_py())
+
+
+@pytest.mark.parametrize(
+    ("fits", "does_not", "dtype"),
+    [
+        (
+            pa.array([[0.5, 1.5], None, [2.5, None]], pa.list_(pa.float64(), 2)),
+            pa.array([[0.5, 0.1]], pa.list_(pa.float64(), 2)),
+            pa.list_(pa.float32(), 2),
+        ),
+        (
+            pa.array([[("a", 0.5)], None, []], pa.map_(pa.string(), pa.float64())),
+            pa.array([[("a", 0.1)]], pa.map_(pa.string(), pa.float64())),
+            pa.map_(pa.string(), pa.float32()),
+        ),
+        (
+            pa.array([[{"a": 0.5}], None], pa.list_(pa.struct([("a", pa.float64())]), 1)),
+            pa.array([[{"a": 0.1}]], pa.list_(pa.struct([("a", pa.float64())]), 1)),
+            pa.list_(pa.struct([("a", pa.float32())]), 1),
+        ),
+        (pa.array([0.5, None]).dictionary_encode(), pa.array([0.1]).dictionary_encode(), pa.float32()),
+    ],
+    ids=["fixed size list", "map", "fixed size list of structs", "dictionary"],
+)
+def test_floats_inside_types_that_arrow_casts_whole(fits, does_not, dtype):
+    assert safe_cast(fits, dtype).to_pylist() == fits.to_pylist()
+    whole = pa.concat_arrays([fits, does_not])
+    assert safe_cast(whole.slice(0, len(fits)), dtype).to_pylist() == fits.to_pylist()
+    with pytest.raises(CastError) as caught:
+        safe_cast(whole, dtype)
+    assert caught.value.row == len(fits)
+    assert len(safe_cast(whole, dtype, round_floats=True)) == len(whole)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pa.struct([("a", pa.string())]),
+        pa.list_(pa.struct([("a", pa.string())])),
+        pa.map_(pa.string(), pa.int8()),
+        pa.list_(pa.float32(), 2),
+        pa.uuid(),
+        pa.string_view(),
+        pa.timestamp("us", "UTC"),
+    ],
+    ids=str,
+)
+def test_a_column_of_nothing_but_nulls_and_a_dictionary_can_be_any_type(dtype):
+    check_castable(pa.null(), dtype)
+    result = safe_cast(pa.nulls(2), dtype)
+    assert (result.type, len(result)) == (dtype, 2)
+    assert null_rows(result).to_pylist() == [True, True]
+    if not pa.types.is_string_view(dtype):  # Arrow cannot decode a dictionary of those
+        check_castable(pa.dictionary(pa.int8(), dtype), dtype)
+        held = pa.DictionaryArray.from_arrays(pa.array([0, None, 0], pa.int8()), null_column(dtype, 1))
+        assert safe_cast(held, dtype).type == dtype

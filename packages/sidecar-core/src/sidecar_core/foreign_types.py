@@ -29,6 +29,43 @@ def same_values(one: pa.DataType, other: pa.DataType) -> bool:
     return _canonical(one) == _canonical(other)
 
 
+def has_untyped_nulls(dtype: pa.DataType) -> bool:
+    """Returns whether a type is Arrow's null, or has it inside: it says nothing about the values of other shards."""
+    inner = (dtype.field(index).type for index in range(dtype.num_fields))
+    return pa.types.is_null(dtype) or any(has_untyped_nulls(each) for each in inner)
+
+
+def with_types_of(dtype: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Returns a type with what `other` has in the places where it has only Arrow's null; else it stays as it is.
+
+    A struct keeps its fields, and a list its kind.
+    """
+    types = pa.types
+    if types.is_null(dtype):
+        return other
+    if isinstance(dtype, pa.StructType) and isinstance(other, pa.StructType):
+        known = {field.name: field.type for field in other}
+        return pa.struct(
+            [field.with_type(with_types_of(field.type, known.get(field.name, field.type))) for field in dtype]
+        )
+    if isinstance(dtype, pa.MapType) and isinstance(other, pa.MapType):
+        return _arrow.map_(
+            with_types_of(dtype.key_type, other.key_type),
+            dtype.item_field.with_type(with_types_of(dtype.item_type, other.item_type)),
+        )
+    if not (is_list(dtype) and is_list(other)):
+        return dtype
+    item = dtype.field(0).with_type(with_types_of(dtype.field(0).type, other.field(0).type))
+    if types.is_fixed_size_list(dtype):
+        return _arrow.list_(item, dtype.list_size)
+    return _arrow.large_list(item) if types.is_large_list(dtype) else pa.list_(item)
+
+
+def is_list(dtype: pa.DataType) -> bool:
+    """Returns whether a type is a list of one of Arrow's three layouts; a map is none."""
+    return pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype)
+
+
 def holds_pictures(dtype: pa.DataType) -> bool:
     """Returns whether a column of this type may hold pictures: binary, or a struct with a binary field `bytes`."""
     if isinstance(dtype, pa.StructType):

@@ -90,7 +90,7 @@ def column_before(table: pa.Table, name: str, dtype: pa.DataType) -> pa.ChunkedA
 def fit_joined(
     values: pa.ChunkedArray, dtype: pa.DataType, keys: pa.ChunkedArray, ctx: OpContext, what: str
 ) -> pa.ChunkedArray:
-    """Casts what was looked up to the planned type; loses nothing.
+    """Casts what was looked up to the planned type; loses nothing, but a float becomes the nearest of a narrower type.
 
     Args:
         values: one value a row of the batch.
@@ -107,7 +107,7 @@ def fit_joined(
     done: list[pa.Array] = []
     for first, length in _pieces(values):
         try:
-            done += safe_cast(values.slice(first, length), dtype).chunks
+            done += safe_cast(values.slice(first, length), dtype, round_floats=True).chunks
         except CastError as error:
             row = first + error.row
             where = f"{ctx.rel_path} row {ctx.first_row + row}, key {describe_key(keys[row])}"

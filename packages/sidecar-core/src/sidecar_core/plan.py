@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from sidecar_core.errors import ShardError, UsageError
 from sidecar_core.fingerprint import contributing_ops
+from sidecar_core.first_shard import first_readable_schema
 from sidecar_core.footer import InputVersion
+from sidecar_core.foreign_types import plain_type
 from sidecar_core.inputs import find_file, source_version
 from sidecar_core.pipeline import Pipeline, check_columns, output_fingerprint
-from sidecar_core.problems import counted
 from sidecar_core.shard_reader import open_parquet
 from sidecar_core.side_inputs import SiblingSpec
 from sidecar_core.storage import open_storage
@@ -209,7 +209,8 @@ def plan_run(
 ) -> RunPlan:
     """Binds a pipeline to the types that only storage knows: those of the main dataset, siblings and sources.
 
-    Of each, the footer of the first readable shard is read, and nothing else.
+    Of each, the footer of the first readable shard is read, and nothing else unless it leaves a type open; see
+    `first_readable_schema`.
 
     Args:
         pipeline: a loaded pipeline.
@@ -243,7 +244,7 @@ def plan_run(
 
 
 def source_schema(source: str, *, options: StorageOptions | None = None) -> pa.Schema:
-    """Returns the Arrow schema of a Parquet file, or of the first readable shard below a prefix.
+    """Returns the columns of a Parquet file, or of the first readable shard below a prefix, with `plain_type` types.
 
     Args:
         source: a prefix, or the path or URI of one file; relative to the working directory.
@@ -257,38 +258,9 @@ def source_schema(source: str, *, options: StorageOptions | None = None) -> pa.S
     found = find_file(source, options)
     if found is not None:
         with open_parquet(found[0], found[1].rel_path) as file:
-            return file.schema_arrow
+            return pa.schema([field.with_type(plain_type(field.type)) for field in file.schema_arrow])
     storage = open_storage(source, options)
     return first_readable_schema(storage, storage.list_shards(), setting="the op's source")
-
-
-def first_readable_schema(main: Storage, shards: Sequence[ObjectInfo], *, setting: str = "main_prefix") -> pa.Schema:
-    """Returns the Arrow schema of the first shard that has a Parquet footer.
-
-    Args:
-        main: a dataset.
-        shards: its shards.
-        setting: what says where the dataset is, for messages.
-
-    Raises:
-        UsageError: there are no shards, or none is readable.
-    """
-    if not shards:
-        raise UsageError(
-            f"no shards at {main.prefix}",
-            "*.parquet files at any depth, in folders that do not begin with '_' or '.'",
-            f"check {setting}",
-        )
-    first_error: ShardError | None = None
-    for shard in shards:
-        try:
-            with open_parquet(main, shard.rel_path) as file:
-                return file.schema_arrow
-        except ShardError as error:
-            first_error = first_error or error
-    raise UsageError(
-        f"none of {counted(len(shards), 'shard')} at {main.prefix} is readable: {first_error}"
-    ) from first_error
 
 
 def new_run_id(now: datetime | None = None) -> str:

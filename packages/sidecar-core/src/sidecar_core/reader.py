@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from sidecar_core.aligned_shard import AlignedShard, AlignedSource
 from sidecar_core.dataset import Dataset, StorageOptions
-from sidecar_core.errors import ShardError, UsageError
-from sidecar_core.foreign_types import holds_pictures, plain_type
-from sidecar_core.plan import first_readable_schema
+from sidecar_core.errors import ShardError, StorageNotFoundError, UsageError
+from sidecar_core.first_shard import first_readable_schema
+from sidecar_core.foreign_types import holds_pictures
 from sidecar_core.problems import counted, did_you_mean
 from sidecar_core.shard_reader import PLAIN_BATCH_ROWS, open_parquet
 from sidecar_core.storage import normalise_prefix, shared_storage
@@ -137,7 +137,7 @@ class AlignedDatasets:
                 message = f"{each.prefix}: no key column {key!r}{did_you_mean(key, found.names)}"
                 raise UsageError(message, "columns " + ", ".join(found.names), _KEY_FIX)
             own = [
-                pa.field(name, plain_type(found.field(name).type))
+                pa.field(name, found.field(name).type)
                 for name in found.names
                 if found.names.count(name) == 1 and name not in fields
             ]
@@ -226,7 +226,7 @@ def _key_column(
             return each.key_column
     for storage, shards in listed:
         for info in shards:
-            with suppress(ShardError), open_parquet(storage, info.rel_path) as file:
+            with suppress(ShardError, StorageNotFoundError), open_parquet(storage, info.rel_path) as file:
                 if b"sidecar.key_digest" in (file.metadata.metadata or {}):
                     return file.schema_arrow.names[0]
                 break

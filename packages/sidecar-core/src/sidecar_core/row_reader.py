@@ -14,7 +14,7 @@ from sidecar_core.align import describe_key, first_misaligned
 from sidecar_core.errors import AlignmentError, ShardError
 from sidecar_core.problems import counted
 from sidecar_core.safe_cast import CastError, check_castable, safe_cast
-from sidecar_core.shard_reader import is_storage_failure, read_row_group, single_field
+from sidecar_core.shard_reader import ONE_TYPE, is_storage_failure, read_row_group, single_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,7 +130,8 @@ class RowReader:
                 columns.append(column if column.type == field.type else safe_cast(column, field.type))
             except CastError as error:
                 message = f"{self._uri} row {first_row + error.row}: column {field.name!r} is {column.type}, and "
-                raise ShardError(f"{message}{error.message}, its type in {self._types_from}") from error
+                message = f"{message}{error.message}, its type in {self._types_from}"
+                raise ShardError(message, None, ONE_TYPE) from error
         return pa.Table.from_arrays(columns, schema=self._schema)
 
 
@@ -186,5 +187,5 @@ def _fields_in(found: pa.Schema, schema: pa.Schema, uri: str, types_from: str) -
             check_castable(here.type, wanted.type)
         except ValueError as error:
             message = f"{uri}: column {wanted.name!r} is not as in {types_from}: {error}"
-            raise ShardError(message, str(wanted.type)) from error
+            raise ShardError(message, str(wanted.type), ONE_TYPE) from error
     return pa.schema(fields)

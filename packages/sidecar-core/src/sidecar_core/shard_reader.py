@@ -29,6 +29,9 @@ BATCH_BYTES = 64 * 2**20
 _READ_UNIT_BYTES = 8 * 2**20  # what Arrow decodes at a time; batches are put together from such pieces
 _READ_BUFFER_BYTES = 64 * 2**10
 
+ONE_TYPE = "write the column with one type in every file, one that can hold all values"
+"""What to do about a column that has another type in another file."""
+
 
 @dataclass(frozen=True)
 class ShardBatch:
@@ -77,7 +80,7 @@ class MainShard:
                         check_comparable(found, field.type)  # else no verifier would ever find it aligned
                 except (ValueError, AlignmentError) as error:
                     message = f"{uri}: column {field.name!r} is not as in the dataset's first shard: {error}"
-                    raise ShardError(message, str(field.type)) from error
+                    raise ShardError(message, str(field.type), ONE_TYPE) from error
             yield cls(storage, info, plan, file)
 
     @property
@@ -151,7 +154,7 @@ class MainShard:
                     f"{self._uri} row {first_row + error.row}: column {field.name!r} is {column.type}, and "
                     f"{error.message}, its type in the dataset's first shard"
                 )
-                raise ShardError(message) from error
+                raise ShardError(message, None, ONE_TYPE) from error
         return pa.Table.from_arrays(columns, schema=self._plan.main_schema)
 
 

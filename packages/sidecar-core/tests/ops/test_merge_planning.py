@@ -121,6 +121,17 @@ def test_later_shards_that_do_not_fit_are_named(folders, column, said):
     assert sorted(read_dataset(folders.folder / "out")) == ["0.parquet"]
 
 
+@pytest.mark.parametrize("kept", [False, True], ids=["taken", "kept where the sibling has no shard"])
+def test_floats_are_not_rounded_to_the_siblings_type(folders, kept):
+    for shard in ("0.parquet", "1.parquet"):
+        folders.write("main", example_table().append_column("score", pa.array([0.5] * 9 + [0.1])), shard)
+    folders.sibling({"score": pa.array([0.5] * 10, pa.float32())}, "0.parquet")
+    if not kept:
+        folders.sibling({"score": [0.5] * 9 + [0.1]}, "1.parquet")
+    with pytest.raises(ShardError, match=r"1\.parquet row 9: column 'score' .*0\.1 does not fit float"):
+        folders.run(required=False, mode="prefer_sidecar", carry=["score"])
+
+
 def test_column_that_only_a_later_shard_lacks(folders):
     for shard in ("0.parquet", "1.parquet"):
         folders.main(rel_path=shard)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sidecar_core.errors import ShardError, UsageError
-from sidecar_core.plan import first_readable_schema
+from sidecar_core.first_shard import first_readable_schema
 from sidecar_core.problems import counted
 from sidecar_core.proof import read_receipt
 from sidecar_core.storage import prefixes_overlap

@@ -80,7 +80,10 @@ class CastColumns(BaseOp):
             dtype = ctx.dataset.struct_types.parse(text)
             values = table.column(index)
             try:
-                new = cast_or_null(values, dtype) if self.params.on_error == "set_null" else safe_cast(values, dtype)
+                if self.params.on_error == "set_null":
+                    new = cast_or_null(values, dtype)
+                else:
+                    new = safe_cast(values, dtype, round_floats=True)
             except CastError as error:
                 where = f"{ctx.rel_path} row {ctx.first_row + error.row}"
                 message = f"{where}: column {name!r}: {error.message}"

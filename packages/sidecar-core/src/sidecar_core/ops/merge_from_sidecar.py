@@ -53,9 +53,9 @@ class MergeFromSidecar(BaseOp):
     `mode: prefer_sidecar` the sidecar's columns replace those of the table, except the key and the image column,
     which are always the main dataset's.
 
-    Columns and their types come from the sidecar's first shard when a run is planned. Other shards are cast
-    where that loses nothing: struct fields may come in another order, and one that is missing is null. A struct
-    field that the first shard lacks is an error.
+    Columns and their types come from the sidecar's first readable shard when a run is planned. Other shards are
+    cast where that loses nothing, and no float is rounded: struct fields may come in another order, and one that is
+    missing is null. A struct field that the first shard lacks is an error.
     """
 
     class Params(OpParams):

@@ -14,7 +14,7 @@ from sidecar_core.inputs import find_file
 from sidecar_core.parquet_index.stored_types import stored_type
 from sidecar_core.problems import counted
 from sidecar_core.safe_cast import CastError, check_castable, safe_cast
-from sidecar_core.shard_reader import is_storage_failure, open_parquet
+from sidecar_core.shard_reader import ONE_TYPE, is_storage_failure, open_parquet
 from sidecar_core.storage import open_storage
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class SourceRows:
                     check_comparable(found, field.type)
             except (ValueError, AlignmentError) as error:
                 message = f"{uri}: column {field.name!r} is not as in the source's first file: {error}"
-                raise ShardError(message, str(field.type)) from error
+                raise ShardError(message, str(field.type), ONE_TYPE) from error
 
     def _file_batches(self, file: pq.ParquetFile, uri: str) -> Iterator[list[pa.Array]]:
         names = list(dict.fromkeys([self._key.name, *self._values.names]))
@@ -217,7 +217,7 @@ def _cast(column: pa.Array, field: pa.Field, dtype: pa.DataType, uri: str, first
         return _one(safe_cast(column, dtype).chunks)
     except CastError as error:
         message = f"{uri} row {first_row + error.row}: column {field.name!r} is {column.type}, and {error.message}"
-        raise ShardError(f"{message}, its type in the source's first file") from error
+        raise ShardError(f"{message}, its type in the source's first file", None, ONE_TYPE) from error
 
 
 def _one(chunks: Sequence[pa.Array]) -> pa.Array:
