@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
+
 import pytest
 from sidecar_core.outcome import ShardReport
 from sidecar_core.plan import PlannedShard
@@ -133,3 +136,12 @@ def test_what_never_began_comes_back_first(make_queue):
     first = queue.take()
     queue.give_back(first)
     assert queue.take() is first
+
+
+def test_the_traceback_of_each_failed_attempt_is_there_for_who_debugs(make_queue, caplog):
+    queue = make_queue("a")
+    first = queue.take()
+    attempt = replace(failed(first, may_pass=True), traceback="Traceback: one\nOSError: x")
+    with caplog.at_level(logging.DEBUG, "sidecar"):
+        assert queue.ended(first, attempt) is None
+    assert caplog.messages == ["a, attempt 1: Traceback: one\nOSError: x"]

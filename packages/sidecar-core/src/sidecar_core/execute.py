@@ -25,6 +25,7 @@ from sidecar_core.inputs import sibling_version, why_changed
 from sidecar_core.lease import require_leases
 from sidecar_core.op import OpContext
 from sidecar_core.outcome import InvalidCounter, ShardReport
+from sidecar_core.plugin_faults import ends_worker, words_of
 from sidecar_core.problems import counted
 from sidecar_core.shard_reader import MainShard, ShardBatch
 from sidecar_core.shard_writer import ShardWriter, check_shard_file
@@ -198,9 +199,11 @@ def apply_ops(
             result = op.apply(table, own)
         except (SidecarError, OSError):
             raise
-        except Exception as error:
-            message = f"{_rows_of(context, len(key))}: op {op.type_name!r} raised {type(error).__name__}: {error}"
-            raise OpError(message) from error
+        except (Exception, SystemExit) as error:
+            if isinstance(error, SystemExit) and ends_worker(error):
+                raise
+            words = words_of(error, of=type(op).__module__)
+            raise OpError(f"{_rows_of(context, len(key))}: op {op.type_name!r} raised {words}") from error
         _check_op_kept_rows(op, key, result, plan.key_column, context)
         table = result
     for name, expected in zip(plan.table_schema.names, plan.table_schema.types, strict=True):

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sidecar_core.errors import ConfigError, SidecarError
+from sidecar_core.plugin_faults import log_traceback, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -42,5 +43,6 @@ def op_problems(document: Locates, index: int, problems: ProblemCollector) -> Ge
         problems.add(document.problem(loc, error.message, expected=error.expected, fix=error.fix))
     except ValueError as error:
         problems.add(document.problem(loc, str(error)))
-    except Exception as error:  # noqa: BLE001 - a plugin may raise anything; it becomes a problem
-        problems.add(document.problem(loc, f"the op raised {type(error).__name__}: {error}"))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything; it becomes a problem
+        log_traceback(error)
+        problems.add(document.problem(loc, f"the op raised {words_of(error)}"))

@@ -19,6 +19,7 @@ from sidecar_core.locations import relative_to
 from sidecar_core.op_problems import op_problems
 from sidecar_core.outputs import OutputSpec
 from sidecar_core.overrides import of_dataset, of_pipeline, with_overrides
+from sidecar_core.plugin_faults import log_traceback, words_of
 from sidecar_core.problems import did_you_mean
 from sidecar_core.registry import op_class
 from sidecar_core.side_inputs import read_besides
@@ -44,6 +45,7 @@ __all__ = [
 ]
 
 DEFAULT_OUTPUT = "sidecar"
+_MAY_BE_OF_PLUGIN = ("unknown operation ", "unknown filter ", "unknown side-input loader ")
 
 
 class OutputModel(StrictModel):
@@ -231,11 +233,12 @@ def _assemble(
     """Returns the pipeline, or None and problems; as much is checked as what is right allows."""
     folder = folder.absolute() if folder is not None else None
     spec = validate_around(PipelineSpec, document, stand_ins=_STAND_INS, problems=problems)
-    for index, plugin in enumerate(spec.plugins):
-        _import_plugin(document, index, plugin, problems)
-    operations = [
-        _make_op(document, index, raw, dataset, folder, problems) for index, raw in enumerate(spec.operations)
-    ]
+    imported = [_import_plugin(document, index, plugin, problems) for index, plugin in enumerate(spec.plugins)]
+    of_ops = ProblemCollector()
+    operations = [_make_op(document, index, raw, dataset, folder, of_ops) for index, raw in enumerate(spec.operations)]
+    problems.problems.extend(
+        problem for problem in of_ops.problems if all(imported) or not _may_follow_from_plugin(problem)
+    )
     complete = [op for op in operations if op is not None]
     outputs = _outputs(document, spec.outputs, dataset, complete, folder, problems)
     if dataset is None:
@@ -280,16 +283,36 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _import_plugin(document: YamlDocument, index: int, plugin: str, problems: ProblemCollector) -> None:
+def _import_plugin(document: YamlDocument, index: int, plugin: str, problems: ProblemCollector) -> bool:
+    """Returns whether the plugin could be imported; adds a problem when not."""
     loc = ("plugins", index)
     try:
         importlib.import_module(plugin)
     except SidecarError as error:
+        log_traceback(error)
         problems.add(document.problem(loc, error.message, expected=error.expected, fix=error.fix))
-    except Exception as error:  # noqa: BLE001 - a plugin may raise anything; it becomes a problem
-        message = f"plugin {plugin!r} cannot be imported: {type(error).__name__}: {error}"
-        fix = "install it into this environment, or name its folder in PYTHONPATH"
-        problems.add(document.problem(loc, message, fix=fix))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything; it becomes a problem
+        log_traceback(error)
+        message = f"plugin {plugin!r} cannot be imported: {words_of(error, of=plugin)}"
+        problems.add(document.problem(loc, message, fix=_fix_of_plugin(plugin, error)))
+    else:
+        return True
+    return False
+
+
+def _fix_of_plugin(plugin: str, error: BaseException) -> str | None:
+    """Returns what to do about a plugin that cannot be imported, when that is known."""
+    if isinstance(error, SystemExit):
+        return "in that file, put what is for a program below: if __name__ == '__main__':"
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing and f"{plugin}.".startswith(f"{missing}."):
+        return "install it into this environment, or name its folder in PYTHONPATH"
+    return None
+
+
+def _may_follow_from_plugin(problem: Problem) -> bool:
+    """Returns whether a problem may be there only because a plugin did not register what it has."""
+    return problem.message.startswith(_MAY_BE_OF_PLUGIN) and "; did you mean " not in problem.message
 
 
 def _make_op(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from sidecar_core.errors import ConfigError, UsageError
 from sidecar_core.offers import offered_by_packages
 from sidecar_core.op import BaseOp, OpParams
+from sidecar_core.plugin_faults import log_traceback, words_of
 from sidecar_core.problems import did_you_mean
 
 if TYPE_CHECKING:
@@ -72,8 +73,11 @@ class Registry(Generic[T]):
             item = load()
         except ConfigError:
             raise
-        except Exception as error:
-            message = f"{self._kind} {name!r} ({place}) cannot be imported: {type(error).__name__}: {error}"
+        except (Exception, SystemExit) as error:
+            log_traceback(error)
+            message = (
+                f"{self._kind} {name!r} ({place}) cannot be imported: {words_of(error, of=place.partition(':')[0])}"
+            )
             raise UsageError(message, None, "reinstall the package that offers it") from error
         # Importing registers under the name in the decorator; that must be the name of the entry point.
         if self._objects.get(name) is not item:

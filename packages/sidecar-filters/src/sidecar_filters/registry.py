@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sidecar_core.errors import UsageError
 from sidecar_core.offers import offered_by_packages
+from sidecar_core.plugin_faults import log_traceback, words_of
 from sidecar_core.problems import did_you_mean
 
 from sidecar_filters.base import Need
@@ -73,8 +74,10 @@ def find_filter(name: str) -> Filter:
     if found is None:
         try:
             offered[places[0]].load()
-        except Exception as error:
-            message = f"filter {name!r} ({places[0]}) cannot be imported: {type(error).__name__}: {error}"
+        except (Exception, SystemExit) as error:
+            log_traceback(error)
+            words = words_of(error, of=places[0].partition(":")[0])
+            message = f"filter {name!r} ({places[0]}) cannot be imported: {words}"
             raise UsageError(message, None, "reinstall the package that offers it") from error
         found = _registered.get(name)
         if found is None or found.place != places[0]:

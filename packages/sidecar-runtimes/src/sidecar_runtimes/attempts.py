@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from sidecar_core.errors import ConflictError, ShardError, SidecarError, Storage
 from sidecar_core.execute import RunCancelledError, is_passing, run_shard
 from sidecar_core.footer import read_footer
 from sidecar_core.outcome import ShardReport
+from sidecar_core.plugin_faults import traceback_text, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     ShardWork: TypeAlias = Callable[[RunPlan, PlannedShard, ShardResources], ShardReport]
 
 BACKOFF_S = 0.5
+_logger = logging.getLogger("sidecar")
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,12 @@ class ShardAttempt:
     Attributes:
         report: the shard's report as it stands after this attempt.
         may_pass: whether it failed with an error that may be gone the next time.
+        traceback: of that error, as text that comes whole from any worker; None when it did not fail.
     """
 
     report: ShardReport
     may_pass: bool = False
+    traceback: str | None = None
 
 
 def try_shard(
@@ -77,10 +82,17 @@ def failed_attempt(shard: PlannedShard, error: Exception, *, number: int, elapse
         bytes_in=shard.main.size_bytes,
         elapsed_s=elapsed_s,
         attempts=number,
-        error=str(error) if isinstance(error, SidecarError) else f"{type(error).__name__}: {error}",
+        error=str(error) if isinstance(error, SidecarError) else words_of(error),
         error_type=type(error).__name__,
     )
-    return ShardAttempt(report, may_pass=is_passing(error))
+    return ShardAttempt(report, may_pass=is_passing(error), traceback=traceback_text(error))
+
+
+def log_failure(attempt: ShardAttempt, logger: logging.Logger | None = None) -> None:
+    """Logs the traceback of an attempt that failed, wherever it was made; `--debug` shows it."""
+    if attempt.traceback is not None:
+        report = attempt.report
+        (logger or _logger).debug("%s, attempt %d: %s", report.rel_path, report.attempts, attempt.traceback)
 
 
 def backoff_s(number: int) -> float:

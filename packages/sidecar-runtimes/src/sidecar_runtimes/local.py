@@ -16,7 +16,7 @@ from sidecar_core.isolation.options import available_cores
 from sidecar_core.side_inputs import load_side_inputs
 from sidecar_core.storage import open_storage
 
-from sidecar_runtimes.attempts import backoff_s, try_shard
+from sidecar_runtimes.attempts import backoff_s, log_failure, try_shard
 from sidecar_runtimes.base import Runtime
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def attempt_shard(
         attempt = try_shard(plan, shard, replace(resources, on_rows=counted.add), number=number, work=work)
         if attempt.report.status == "failed":
             counted.take_back()
+            log_failure(attempt, resources.logger)
         if number > retries or not attempt.may_pass:
             return attempt.report
         resources.logger.warning(

@@ -35,6 +35,10 @@ def exit_status(run: Callable[[], object], arguments: Sequence[str]) -> int:
         run: the work; returns False when it went on to its end and something failed.
         arguments: the command line without the program's name.
     """
+    debug, logger = _asks_for_traceback(arguments), logging.getLogger("sidecar")
+    level = logger.level
+    if debug:
+        logger.setLevel(logging.DEBUG)  # tracebacks of what becomes a result are there
     try:
         well = run() is not False
     except SystemExit as ended:
@@ -43,8 +47,9 @@ def exit_status(run: Callable[[], object], arguments: Sequence[str]) -> int:
         discard_stdout()
         return ExitCode.FOUND_FAILURES
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last place that can word it
-        return report_error(error, debug=_asks_for_traceback(arguments))
+        return report_error(error, debug=debug)
     finally:
+        logger.setLevel(level)
         # Ctrl-C in code that an import made from text leaves a mark by which `python -m` would end on SIGINT
         exec("")  # noqa: S102
     return ExitCode.DONE if well else ExitCode.FOUND_FAILURES

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sidecar_core.errors import OpError, SidecarError
+from sidecar_core.plugin_faults import words_of
 
 from sidecar_runtimes.attempts import failed_attempt
 from sidecar_runtimes.base import Runtime
@@ -302,7 +303,7 @@ class ShardActor:
         except SidecarError as error:
             self._failure = error
         except Exception as error:  # noqa: BLE001 - told to the driver, which ends the run
-            self._failure = OpError(f"an actor cannot be made ready: {type(error).__name__}: {error}")
+            self._failure = OpError(f"an actor cannot be made ready: {words_of(error)}")
 
     def ready(self) -> tuple[str, SidecarError | None]:
         """Returns its node's id, and why it cannot work, if it cannot."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sidecar_core.outcome import ShardReport
 from sidecar_core.problems import counted
 
-from sidecar_runtimes.attempts import backoff_s
+from sidecar_runtimes.attempts import backoff_s, log_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -132,6 +132,7 @@ class ShardQueue:
         history = self._history(shard_try)
         if attempt.report.status == "done":
             return attempt.report
+        log_failure(attempt)
         history.failures += 1
         history.places.update({place} - {""})
         if attempt.may_pass and history.failures + history.kills <= self._retries:
