@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sidecar_resize.geometry import candidate_sizes, exceeds_crop_loss, target_size
+from sidecar_resize.geometry import candidate_sizes, cover_size, exceeds_crop_loss, is_scaled_to_cover, target_size
 
 AREA_512, AREA_1024 = 512 * 512, 1024 * 1024
 SIDES = st.integers(1, 40_000)
@@ -86,6 +88,19 @@ def test_every_result_keeps_the_rules(width, height, area, patch):
     assert size.crop_left == (size.resized_width - size.width) // 2
     assert size.crop_top == (size.resized_height - size.height) // 2
     assert 0 <= size.crop_loss < 1
+
+
+@given(st.integers(1, 3000), st.integers(1, 3000), st.integers(1, 700), st.integers(1, 700))
+@settings(max_examples=300, deadline=None)
+def test_only_the_nearest_pixels_are_a_cover(width, height, across, down):
+    cover = cover_size(width, height, across, down)
+    scale = max(Fraction(across, width), Fraction(down, height))
+    half = Fraction(1, 2)
+    for wide in range(cover.resized_width - 2, cover.resized_width + 3):
+        for high in range(cover.resized_height - 2, cover.resized_height + 3):
+            near = abs(wide - scale * width) <= half and abs(high - scale * height) <= half
+            assert is_scaled_to_cover(width, height, (across, down), (wide, high)) == near
+    assert is_scaled_to_cover(width, height, (across, down), (cover.resized_width, cover.resized_height))
 
 
 @given(SIDES, SIDES, AREAS)

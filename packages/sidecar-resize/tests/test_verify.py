@@ -20,7 +20,7 @@ from sidecar_core.testing.example_dataset import example_dataset
 from sidecar_resize.ops.resize_image import ResizeImage
 from sidecar_resize.row_checks import ResizeRules
 from sidecar_resize.shard_checks import ResizedColumns, Sample, find_audit_prefix
-from sidecar_resize.testing.pictures import encoded, scene
+from sidecar_resize.testing.pictures import encoded, exif_block, jpeg_with_exif, scene
 from sidecar_resize.verify import verify_resized
 
 GOOD = encoded(scene(320, 240), "JPEG")
@@ -150,6 +150,22 @@ def test_an_omitted_invalid_row_is_an_error(datasets, resized_table, pool):
         (f"{PREFIX}_reason", 1, "bad luck", "none of the list"),
         (f"{PREFIX}_valid", 1, None, "valid is null"),
         (f"{PREFIX}_height", 0, None, "height is null"),
+        (f"{PREFIX}_height", 0, 0, "a side has no pixel"),
+        (f"{PREFIX}_upscaled", 0, None, "upscaled is null"),
+        (f"{PREFIX}_output_bytes", 0, None, "output_bytes is null"),
+        (f"{PREFIX}_resized_height", 0, 912, "320 x 240 covers 608 x 448 as 608 x 456, and the audit says 608 x 912"),
+        (f"{PREFIX}_resized_height", 0, 457, "and the audit says 608 x 457"),
+        (f"{PREFIX}_resized_width", 0, 609, "and the audit says 609 x 456"),
+        (f"{PREFIX}_crop_top", 0, 0, "the crop is at 0, 0, and the middle is at 0, 4"),
+        (f"{PREFIX}_upscaled", 0, False, "320 x 240 became 608 x 448, and upscaled is False"),
+        (f"{PREFIX}_orientation", 0, 9, "orientation is 9"),
+        (f"{PREFIX}_source_bytes", 0, None, "valid, and source_bytes is null"),
+        (f"{PREFIX}_reason", 1, "truncated", "invalid with the reason 'truncated', and source_bytes is null"),
+        (f"{PREFIX}_reason", 2, "missing", "invalid with the reason 'missing', and source_bytes is 500"),
+        (f"{PREFIX}_reason", 2, "empty", "invalid with the reason 'empty', and source_bytes is 500"),
+        (f"{PREFIX}_reason", 2, "too_small", "invalid with the reason 'too_small', and crop_loss is null"),
+        (f"{PREFIX}_width", 1, 512, "invalid, and width is 512"),
+        (f"{PREFIX}_upscaled", 1, False, "invalid, and upscaled is False"),
     ],
 )
 def test_what_is_wrong_in_a_row_is_found(datasets, resized_table, pool, name, row, value, said):
@@ -158,6 +174,98 @@ def test_what_is_wrong_in_a_row_is_found(datasets, resized_table, pool, name, ro
     report = verify(folder, pool, sample=Sample(rows=None))
     assert any(said in problem.message for problem in report.problems), report.problems
     assert {problem.rel_path for problem in report.problems} == {"part-1.parquet"}
+
+
+def test_a_moved_crop_that_still_fits_is_found(datasets, resized_table, pool):
+    """Boxes follow these columns, so that a crop inside the scaled picture is not good enough."""
+    folder, write = datasets
+    write(changed(changed(resized_table, f"{PREFIX}_resized_width", 0, 708), f"{PREFIX}_crop_left", 0, 50))
+    (problem,) = verify(folder, pool).problems
+    assert problem.message.endswith("row 0: 320 x 240 covers 608 x 448 as 608 x 456, and the audit says 708 x 456")
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "value"),
+    [
+        (f"{PREFIX}_resized_height", 5, 912),
+        (f"{PREFIX}_upscaled", 5, False),
+        (f"{PREFIX}_reason", 4, "missing"),
+        (f"{PREFIX}_valid", 4, None),
+    ],
+)
+def test_what_contradicts_itself_is_found_in_rows_outside_the_sample_too(
+    datasets, resized_table, pool, name, row, value
+):
+    folder, write = datasets
+    write(changed(resized_table, name, row, value))
+    report = verify(folder, pool, sample=Sample(rows=0))
+    assert report.checked_rows == 0
+    assert {(problem.rel_path, problem.row) for problem in report.problems} == {("part-1.parquet", row)}
+
+
+def test_images_outside_the_sample_are_counted_where_the_file_counts_them(datasets, resized_table, pool):
+    folder, write = datasets
+    write(changed(resized_table, "image", 4, b"something"))
+    (problem,) = verify(folder, pool, sample=Sample(rows=0)).problems
+    assert problem.message == "part-1.parquet rows 4 to 5: 1 row invalid, and 0 rows without an image"
+    pq.write_table(resized_table, folder / "resized/part-1.parquet", write_statistics=False)
+    assert verify(folder, pool, sample=Sample(rows=0)).ok
+
+
+def test_a_decoded_row_brings_its_neighbours_images_into_view(datasets, resized_table, pool):
+    folder, write = datasets
+    images = resized_table.column("image").to_pylist()
+    write(changed(resized_table, "image", 3, images[3] + b"\0"))
+    found = [
+        {problem.row for problem in verify(folder, pool, sample=Sample(rows=1, seed=seed)).problems}
+        for seed in range(8)
+    ]
+    assert {3} in found  # the first row group has rows 0 to 3; of the second, only metadata is read
+    assert all(rows <= {3} for rows in found)
+
+
+@pytest.mark.parametrize("resized_height", [456, 457])
+def test_half_a_pixel_may_be_rounded_either_way(datasets, resized_table, pool, resized_height):
+    folder, write = datasets
+    table = changed(changed(resized_table, f"{PREFIX}_source_width", 0, 1216), f"{PREFIX}_source_height", 0, 913)
+    table = changed(changed(table, f"{PREFIX}_crop_loss", 0, 1 - 448 / 456.5), f"{PREFIX}_upscaled", 0, False)
+    write(changed(table, f"{PREFIX}_resized_height", 0, resized_height))
+    assert not verify(folder, pool, sample=Sample(rows=0)).problems
+
+
+@pytest.mark.parametrize(
+    ("size", "params"),
+    [
+        ((320, 240), {"no_upscale": True}),
+        ((2000, 100), {}),
+        ((4000, 200), {"max_crop_loss": 0.01}),
+        ((900, 700), {"patch": 64, "output_format": "png"}),
+        ((901, 600), {"output_format": "jpeg"}),
+        ((1, 1), {}),
+        ((3, 4), {}),
+    ],
+)
+@pytest.mark.parametrize("area", [128, 512, 1024])
+def test_what_the_op_makes_passes(tmp_path, pool, size, params, area):
+    whole = encoded(scene(*size), "JPEG")
+    turned = jpeg_with_exif(scene(*size), exif_block(6))
+    pictures = [whole, turned, whole[: len(whole) * 9 // 10], whole[:-2], b"", None, b"BM is text"]
+    main = pa.table({"key": [str(row) for row in range(len(pictures))], "image": pa.array(pictures, pa.binary())})
+    op = ResizeImage(ResizeImage.Params(targets=[{"area": area, "column": "made"}], accept_truncated=0.2, **params))
+    with ExitStack() as scope:
+        dataset = replace(example_dataset(), key_column="key", image_column="image")
+        table = op.apply(main, OpContext(dataset, "a.parquet", 0, pool, {}, main.num_rows, scope))
+    for name, written in {
+        "main": main,
+        "resized": table.drop_columns(["image"]).rename_columns({"made": "image"}),
+    }.items():
+        (tmp_path / name).mkdir()
+        pq.write_table(written, tmp_path / name / "a.parquet")
+    rules = ResizeRules(
+        area_px=area * area,
+        **{name: params[name] for name in ("patch", "output_format") if name in params},
+    )
+    assert not verify(tmp_path, pool, rules=rules, sample=Sample(rows=None)).problems
 
 
 def test_shards_that_are_missing_surplus_unreadable_or_of_another_schema_are_named(datasets, resized_table, pool):

@@ -62,7 +62,49 @@ def target_size(width: int, height: int, area_px: int, patch: int = 32) -> Targe
     if width < 1 or height < 1:
         raise ValueError(f"a picture of {width} x {height} px has no pixels")
     best = _best_candidate(width, height, area_px, patch)
-    return _cover(width, height, *best)
+    return cover_size(width, height, *best)
+
+
+def cover_size(width: int, height: int, across: int, down: int) -> TargetSize:
+    """Returns how a picture of `width` x `height` is scaled and cropped at the centre to fill `across` x `down`.
+
+    Args:
+        width: width of the upright source in pixels, at least 1.
+        height: height of the upright source in pixels, at least 1.
+        across: width of the result in pixels, at least 1.
+        down: height of the result in pixels, at least 1.
+    """
+    if across * height >= down * width:  # the width decides the scale, across / width
+        resized_width, resized_height = across, max(down, _round_half_even(across * height, width))
+    else:
+        resized_width, resized_height = max(across, _round_half_even(down * width, height)), down
+    return TargetSize(
+        width=across,
+        height=down,
+        crop_loss=_crop_loss(width, height, across, down),
+        resized_width=resized_width,
+        resized_height=resized_height,
+        crop_left=(resized_width - across) // 2,
+        crop_top=(resized_height - down) // 2,
+        upscaled=across > width or down > height,
+    )
+
+
+def is_scaled_to_cover(width: int, height: int, size: tuple[int, int], resized: tuple[int, int]) -> bool:
+    """Returns whether a picture of `width` x `height` scaled to `resized` fills `size` as `cover_size` has it.
+
+    A side that comes to half a pixel may have been rounded either way: with floating point it can be.
+
+    Args:
+        width: width of the upright source in pixels, at least 1.
+        height: height of the upright source in pixels, at least 1.
+        size: (width, height) of the result in pixels.
+        resized: (width, height) in pixels after scaling, before the crop.
+    """
+    across, down = size
+    if across * height >= down * width:
+        return resized[0] == across and 2 * abs(resized[1] * width - across * height) <= width
+    return resized[1] == down and 2 * abs(resized[0] * height - down * width) <= height
 
 
 def exceeds_crop_loss(size: TargetSize, max_crop_loss: float) -> bool:
@@ -122,23 +164,6 @@ def _crop_loss(width: int, height: int, across: int, down: int) -> float:
     """1 - min(q, 1/q) with q = (across * height) / (down * width); one division, so it mirrors exactly."""
     one, other = across * height, down * width
     return 1 - min(one, other) / max(one, other)
-
-
-def _cover(width: int, height: int, across: int, down: int) -> TargetSize:
-    if across * height >= down * width:  # the width decides the scale, across / width
-        resized_width, resized_height = across, max(down, _round_half_even(across * height, width))
-    else:
-        resized_width, resized_height = max(across, _round_half_even(down * width, height)), down
-    return TargetSize(
-        width=across,
-        height=down,
-        crop_loss=_crop_loss(width, height, across, down),
-        resized_width=resized_width,
-        resized_height=resized_height,
-        crop_left=(resized_width - across) // 2,
-        crop_top=(resized_height - down) // 2,
-        upscaled=across > width or down > height,
-    )
 
 
 def _round_half_even(numerator: int, denominator: int) -> int:

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sidecar_core.errors import AlignmentError, ShardError, StorageError, WorkerCallFailed
+from sidecar_core.problems import counted
 from sidecar_core.proof import proven_shard
 
 from sidecar_resize.audit_columns import AUDIT_NAMES, audit_fields
 from sidecar_resize.picture_facts import PictureFacts, picture_facts
-from sidecar_resize.row_checks import check_audit, check_picture, check_state
+from sidecar_resize.row_checks import check_audit, check_picture, check_presence, check_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -187,12 +189,32 @@ class ShardChecks:
             self._count(audits, rel_path, first, findings)
             if any(first <= row < first + rows for row in chosen):
                 self._check_group(file, group, rel_path, first, audits, chosen, findings)
+            else:
+                self._count_images(file, group, rel_path, first, audits, findings)
             first += rows
+
+    def _count_images(
+        self,
+        file: pq.ParquetFile,
+        group: int,
+        rel_path: str,
+        first: int,
+        audits: Sequence[dict[str, Any]],
+        findings: ShardFindings,
+    ) -> None:
+        """Holds how many images a row group has by its statistics against the audit; reads none."""
+        invalid = sum(not audit["valid"] for audit in audits)
+        nulls = _null_count(file.metadata.row_group(group), self.columns.image)
+        if nulls is not None and nulls != invalid:
+            said = f"{counted(invalid, 'row')} invalid, and {counted(nulls, 'row')} without an image"
+            message = f"{rel_path} rows {first} to {first + len(audits) - 1}: {said}"
+            findings.problems.append(ResizedProblem(rel_path, None, "row", message))
 
     def _count(self, audits: Sequence[dict[str, Any]], rel_path: str, first: int, findings: ShardFindings) -> None:
         for index, audit in enumerate(audits):
-            problems = list(check_audit(audit, self.rules)) if audit["valid"] else []
+            problems = list(check_state(audit))
             if audit["valid"]:
+                problems += check_audit(audit, self.rules)
                 findings.valid += 1
             else:
                 reason = str(audit["reason"])
@@ -212,20 +234,21 @@ class ShardChecks:
         chosen: set[int],
         findings: ShardFindings,
     ) -> None:
-        """Reads the row group's images in small batches, and decodes those of the chosen rows."""
+        """Reads the row group's images in small batches, looks whether each is there, and decodes the chosen rows'."""
         at = 0
         for batch in file.iter_batches(_ROWS_AT_ONCE, row_groups=[group], columns=[self.columns.image]):
+            lengths = pc.binary_length(batch.column(0)).to_pylist()  # pyright: ignore[reportCallIssue, reportArgumentType] - the stubs know few types
+            for index, length in enumerate(lengths):
+                self._note(list(check_presence(audits[at + index], length)), rel_path, first + at + index, findings)
             wanted = [index for index in range(batch.num_rows) if first + at + index in chosen]
             images = [batch.column(0)[index].as_py() for index in wanted]
             decoded = iter(self.isolation.map_rows(picture_facts, [image for image in images if image is not None]))
             for index, image in zip(wanted, images, strict=True):
                 audit, row = audits[at + index], first + at + index
-                problems = list(check_state(audit, has_image=image is not None))
                 if image is not None:
                     found = next(decoded)
                     facts = found if isinstance(found, PictureFacts) else PictureFacts(error=_failure(found))
-                    problems += check_picture(audit, facts, len(image), self.rules)
-                self._note(problems, rel_path, row, findings)
+                    self._note(list(check_picture(audit, facts, self.rules)), rel_path, row, findings)
             findings.checked_rows += len(wanted)
             at += batch.num_rows
 
@@ -236,6 +259,13 @@ class ShardChecks:
         findings.problems += [
             ResizedProblem(rel_path, row, "row", f"{rel_path} row {row}: {said}") for said in problems
         ]
+
+
+def _null_count(group: pq.RowGroupMetaData, name: str) -> int | None:
+    """Returns how many values of a flat column are null by its statistics, or None where they do not say."""
+    columns = (group.column(index) for index in range(group.num_columns))
+    statistics = next((column.statistics for column in columns if column.path_in_schema == name), None)
+    return None if statistics is None else statistics.null_count
 
 
 def _failure(found: object) -> str:

@@ -81,8 +81,10 @@ def verify_resized(
 ) -> VerifyResizedReport:
     """Verifies a resized dataset against its main dataset and, unless a run is writing, leaves a receipt there.
 
-    Of each checked shard, the keys are proven, all audit columns are read and counted, and the pictures
-    of the sampled rows are decoded in child processes.
+    Of each checked shard, the keys are proven, all audit columns are read, and the pictures of the sampled rows
+    are decoded in child processes. Every row's scaling, crop and `upscaled` must be those that the sizes of source
+    and result give, and valid, reason, nulls and image must agree. The pictures of the main dataset are not read:
+    sizes, orientation and reasons are compared with each other, not with the sources.
 
     Args:
         main: the main dataset.
