@@ -86,7 +86,7 @@ def test_a_row_uses_the_memory_that_the_last_one_freed(pool):
 def test_a_child_imports_nothing_heavy(pool):
     modules = set(pool.call(functions.surroundings)["modules"])
 
-    assert not modules & {"pyarrow", "pydantic", "numpy", "PIL", "cv2", "subprocess", "socket", "threading"}
+    assert not modules & {"pyarrow", "pydantic", "numpy", "PIL", "cv2", "subprocess", "socket", "tempfile", "threading"}
 
 
 def test_importing_isolation_is_light():

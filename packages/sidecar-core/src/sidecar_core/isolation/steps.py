@@ -1,13 +1,13 @@
 """Which step of which row a child is at: a few bytes of memory that it shares with its parent, and that outlive it.
 
-A note costs no system call, needs no disk, and is not lost among what native code writes to stderr.
+A note costs no system call, needs no disk, and is not lost among what native code writes to stderr. Both sides import
+this module, so it imports nothing heavy.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +30,8 @@ def unnamed_file() -> BinaryIO:
     if hasattr(os, "memfd_create"):
         with suppress(OSError):
             return os.fdopen(os.memfd_create("sidecar-child"), "r+b", buffering=0)
+    import tempfile
+
     return tempfile.TemporaryFile(buffering=0, prefix=".sidecar-child-")
 
 
