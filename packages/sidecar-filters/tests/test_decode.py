@@ -2,6 +2,8 @@
 
 import io
 import math
+import struct
+import zlib
 
 import cv2
 import numpy as np
@@ -21,6 +23,7 @@ from sidecar_filters.testing.pictures import (
     damaged_apng,
     encoded,
     jpeg_declaring,
+    png_chunk,
     saved,
     scene,
 )
@@ -129,11 +132,93 @@ def test_sixteen_bits_are_scaled_and_not_clipped():
     assert [pixel[0] for pixel in shown(portable.tobytes())[0]] == [0, 1, 128, 255]
 
 
-@pytest.mark.parametrize("white", [1.0, 255.0])
-def test_floating_point_pictures_have_the_smallest_usual_white(white):
-    values = np.array([[0, 0.5, 1.0, np.nan]], np.float32) * white
-    data = saved(Image.fromarray(values), "TIFF")
-    assert [pixel[0] for pixel in shown(data)[0]] == [0, 128, 255, 0]
+def gray_tiff(values, bits, *, photometric=1, sample_format=1, order="<"):
+    """A TIFF of one uncompressed strip, in a layout that Pillow does not write."""
+    data = values if isinstance(values, bytes) else values.astype(values.dtype.newbyteorder(order)).tobytes()
+    height, width = values.shape if not isinstance(values, bytes) else (1, 4)
+    tags = {256: width, 257: height, 258: bits, 259: 1, 262: photometric, 273: 8, 277: 1, 278: height, 279: len(data)}
+    tags[339] = sample_format
+    entries = b"".join(struct.pack(order + "HHII", tag, 4, 1, value) for tag, value in tags.items())
+    start = (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "I", 8 + len(data))
+    return start + data + struct.pack(order + "H", len(tags)) + entries + bytes(4)
+
+
+@pytest.mark.parametrize(("dtype", "sample_format"), [("u4", 1), ("i4", 2), ("i2", 2), ("f4", 3), ("f2", 3), ("f8", 3)])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_samples_without_a_known_scale_are_not_measured(dtype, sample_format, order):
+    values = np.array([[0, 1, 2, 100]], dtype)
+    data = gray_tiff(values, values.itemsize * 8, sample_format=sample_format, order=order)
+    for needs in (Need.ANALYSIS, Need.FULL_LUMA):
+        with pytest.raises(UnreadableError) as caught:
+            Picture(data).provide(needs)
+        assert caught.value.reason is Reason.UNSUPPORTED_MODE
+    assert reasons(data, names=["luma", "integrity"]) == [{Reason.UNSUPPORTED_MODE}]
+
+
+def test_floating_point_pictures_of_other_formats_have_no_known_scale():
+    data = saved(Image.fromarray(np.ones((2, 2), np.float32)), "PPM")
+    with pytest.raises(UnreadableError) as caught:
+        Picture(data).provide(Need.ANALYSIS)
+    assert caught.value.reason is Reason.UNSUPPORTED_MODE
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_tiff_of_16_bits_whose_zero_is_white_is_no_negative(order):
+    values = np.array([[0, 300, 32768, 65535]], np.uint16)
+    assert [pixel[0] for pixel in shown(gray_tiff(values, 16, photometric=0, order=order))[0]] == [255, 254, 127, 0]
+    assert [pixel[0] for pixel in shown(gray_tiff(values, 16, order=order))[0]] == [0, 1, 128, 255]
+    compressed = saved(Image.fromarray(values), "TIFF", compression="tiff_lzw", tiffinfo={262: 0})
+    assert [pixel[0] for pixel in shown(compressed)[0]] == [255, 254, 127, 0]
+
+
+def test_twelve_bits_are_scaled_by_twelve_bits():
+    """Of 0, 16, 2048 and 4095."""
+    assert [pixel[0] for pixel in shown(gray_tiff(bytes.fromhex("000010800fff"), 12))[0]] == [0, 1, 128, 255]
+
+
+def keyed_png(samples, bits, key):
+    """A PNG of one row whose tRNS chunk makes a colour transparent; `samples` are packed."""
+    color = 0 if len(key) == 1 else 2
+    width = len(samples) * 8 // bits // len(key)
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", width, 1, bits, color, 0, 0, 0)),
+        (b"tRNS", struct.pack(f">{len(key)}H", *key)),
+        (b"IDAT", zlib.compress(b"\0" + samples)),
+        (b"IEND", b""),
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(*chunk) for chunk in chunks)
+
+
+@pytest.mark.parametrize(
+    ("samples", "bits", "key", "expected"),
+    [
+        ("40", 1, (0,), [255] * 8),
+        ("40", 1, (1,), [0, 255] + [0] * 6),
+        ("1b", 2, (1,), [0, 255, 170, 255]),
+        ("0837", 4, (3,), [0, 136, 255, 119]),
+        ("050607", 8, (6,), [5, 255, 7]),
+        ("123412991234", 16, (0x1234,), [255, 0x12, 255]),
+    ],
+)
+def test_the_transparent_gray_of_a_png_is_white_at_any_depth(samples, bits, key, expected):
+    assert [pixel[0] for pixel in shown(keyed_png(bytes.fromhex(samples), bits, key))[0]] == expected
+
+
+def test_the_transparent_colour_of_a_png_is_compared_in_all_its_bits():
+    hidden, high_bytes_alike = "1234456789ab", "1299459989cc"
+    row = bytes.fromhex(hidden + high_bytes_alike)
+    assert shown(keyed_png(row, 16, (0x1234, 0x4567, 0x89AB)))[0] == [[255] * 3, [0x12, 0x45, 0x89]]
+    assert shown(keyed_png(bytes([1, 2, 3, 1, 2, 4]), 8, (1, 2, 3)))[0] == [[255] * 3, [1, 2, 4]]
+
+
+def test_a_gif_is_white_where_its_first_frame_does_not_reach():
+    gif = bytearray(saved(Image.new("P", (2, 1), 0), "GIF"))
+    assert shown(bytes(gif)) == [[[0] * 3] * 2]
+    gif[6:10] = struct.pack("<HH", 3, 2)
+    assert shown(bytes(gif)) == [[[0] * 3, [0] * 3, [255] * 3], [[255] * 3] * 3]
+    frame = gif.index(b",", 13 + 3 * 2)
+    gif[frame + 1 : frame + 5] = struct.pack("<HH", 1, 1)
+    assert shown(bytes(gif)) == [[[255] * 3] * 3, [[255] * 3, [0] * 3, [0] * 3]]
 
 
 def test_cmyk_looks_like_its_rgb():

@@ -32,6 +32,7 @@ _SIGNATURES: Final = (
     ((b"\x00\x00\x00\x0cJXL \r\n\x87\n", b"\xff\x0a"), "JXL"),
 )
 _BMP_HEADERS: Final = frozenset({12, 16, 40, 52, 56, 64, 108, 124})
+_PNG_SAMPLES: Final = {0: 1, 2: 3}  # by colour type, of those whose tRNS chunk holds a colour
 _PNG_XMP: Final = b"XML:com.adobe.xmp\0"
 _AVIF_BRANDS: Final = frozenset({b"avif", b"avis"})
 
@@ -49,6 +50,10 @@ class Container:
         problems: what is wrong with the structure, in words.
         animated: a PNG with an `acTL` chunk, a WEBP with an `ANIM` chunk.
         transparent: a PNG or WEBP with an alpha channel or a transparent colour.
+        bits: a sample of a PNG or TIFF; 0 for other formats.
+        color_key: the samples, as stored, that a PNG without a palette declares transparent.
+        white_is_zero: in a gray TIFF.
+        unknown_scale: why it is not known which of a TIFF's values is white, in words.
         exif: a PNG's EXIF block, wherever it stands.
         xmp: a PNG's XMP packet, wherever it stands.
         jpeg: more about a JPEG.
@@ -62,6 +67,10 @@ class Container:
     problems: list[str] = field(default_factory=list[str])
     animated: bool = False
     transparent: bool = False
+    bits: int = 0
+    color_key: tuple[int, ...] | None = None
+    white_is_zero: bool = False
+    unknown_scale: str | None = None
     exif: bytes | None = None
     xmp: bytes | None = None
     jpeg: JpegFile | None = None
@@ -120,12 +129,13 @@ def _walk_jpeg(data: bytes, container: Container) -> None:
 
 
 def _walk_png(data: bytes, container: Container) -> None:
+    color = -1
     position = len(_PNG_SIGNATURE)
     while position < len(data):
         length, kind = struct.unpack_from(">I4s", data, position)
         end = position + 12 + length
         if kind == b"IHDR" and length >= 13:
-            width, height, _, color = struct.unpack_from(">IIBB", data, position + 8)
+            width, height, container.bits, color = struct.unpack_from(">IIBB", data, position + 8)
             container.size = (width, height)
             container.transparent = color in (4, 6)
         container.animated |= kind == b"acTL"
@@ -135,6 +145,8 @@ def _walk_png(data: bytes, container: Container) -> None:
             return
         if zlib.crc32(memoryview(data)[position + 4 : end - 4]) != struct.unpack_from(">I", data, end - 4)[0]:
             container.problems.append(f"chunk {kind!r} at byte {position} has a wrong checksum")
+        if kind == b"tRNS" and color in _PNG_SAMPLES and length >= 2 * _PNG_SAMPLES[color]:
+            container.color_key = struct.unpack_from(f">{_PNG_SAMPLES[color]}H", data, position + 8)
         if kind == b"eXIf":
             container.exif = data[position + 8 : end - 4]
         if kind == b"iTXt" and data.startswith(_PNG_XMP, position + 8):
@@ -221,6 +233,9 @@ def _walk_tiff(data: bytes, container: Container) -> None:
     tiff = read_tiff(data)
     container.size = tiff.size
     container.end = tiff.end if tiff.end <= len(data) else None
+    container.bits = tiff.bits
+    container.white_is_zero = tiff.white_is_zero
+    container.unknown_scale = tiff.unknown_scale
     container.problems = tiff.problems
 
 

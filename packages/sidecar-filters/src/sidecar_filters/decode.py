@@ -126,6 +126,8 @@ def check_worth_decoding(picture: Picture) -> None:
     container = header.container
     if container is not None and container.truncated and container.format in _NEEDS_ITS_END:
         raise UnreadableError(Reason.TRUNCATED, "; ".join(container.problems[-3:]))
+    if container is not None and container.unknown_scale:
+        raise UnreadableError(Reason.UNSUPPORTED_MODE, container.unknown_scale)
 
 
 def _scale(header: Header) -> int:
@@ -214,7 +216,8 @@ def _by_pillow(picture: Picture, header: Header) -> Image:
 def _decode_by_pillow(data: bytes) -> Image:
     from sidecar_filters.header import read_header
 
-    image = read_header(data).image  # a fresh one: a second load after a failed one shows what was left
+    header = read_header(data)
+    image = header.image  # a fresh one: a second load after a failed one shows what was left
     if image is None:
         raise UnreadableError(Reason.DECODE_FAILED, "Pillow does not read it")
     image.info.pop("xmp", None)  # by which Pillow would turn a TIFF that has no orientation tag
@@ -222,7 +225,7 @@ def _decode_by_pillow(data: bytes) -> Image:
         cast("ImageFile", image).decodermaxblock = len(data)  # libjpeg gets it in one piece
     try:
         with ignoring_warnings():
-            return pillow_to_bgr(image)
+            return pillow_to_bgr(image, data, header.container)
     except (MemoryError, UnreadableError):
         raise
     except Exception as error:
