@@ -8,6 +8,7 @@ import re
 import shutil
 import struct
 import sys
+from dataclasses import fields
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
@@ -17,7 +18,7 @@ import pytest
 from sidecar_core import open_aligned
 from sidecar_core.align import key_digest
 from sidecar_core.errors import AlignmentError, ShardError
-from sidecar_core.footer import read_footer
+from sidecar_core.footer import ReplacedTogether, read_footer
 from sidecar_core.lease import LeaseRecord
 from sidecar_core.storage import open_storage
 
@@ -168,6 +169,10 @@ def test_footer_keys_are_those_of_the_page(doc_page, made):
         assert re.fullmatch(rb"\d+", metadata[b"sidecar.rows"])
     assert kinds == {"main", "sibling", "side_input"}
     assert all(f"`{kind}`" in doc_page(PAGE).text for kind in kinds)
+
+
+def test_what_a_retry_adds_to_the_footer_is_what_the_page_says(doc_page):
+    assert {field.name for field in fields(ReplacedTogether)} == named(doc_page, "sidecar.together")
 
 
 def test_files_of_the_run_folder_are_those_of_the_page(doc_page, made):

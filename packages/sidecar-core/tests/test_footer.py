@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sidecar_core.errors import ShardError, StorageNotFoundError
-from sidecar_core.footer import FooterInfo, InputVersion, parquet_footer_digest, read_footer
+from sidecar_core.footer import FooterInfo, InputVersion, ReplacedTogether, parquet_footer_digest, read_footer
 from sidecar_core.storage import open_storage
 
 FOOTER = FooterInfo(
@@ -23,6 +24,8 @@ FOOTER = FooterInfo(
     key_digest_row_groups=("12", "34"),
     invalid={"filter_luma": {"decode_failed": 2}, "caption é": {}},
 )
+
+TOGETHER = ReplacedTogether("id", {"a é": "run", "b": "other"}, {"a é": ((0, 2), (7, 1)), "b": ()})
 
 
 @pytest.fixture
@@ -53,6 +56,13 @@ def test_the_keys_are_those_that_people_look_for(store):
     ]  # fmt: skip
 
 
+def test_what_a_retry_replaced_together_is_read_back(store):
+    footer = replace(FOOTER, together=TOGETHER)
+    write(store, "a.parquet", footer.to_metadata())
+    assert read_footer(store, "a.parquet") == footer
+    assert (FOOTER.made_by, footer.made_by) == (FOOTER.run_id, "id")
+
+
 def test_a_footer_that_is_longer_than_the_first_read(store):
     write(store, "wide.parquet", FOOTER.to_metadata(), columns=3000)
     assert read_footer(store, "wide.parquet") == FOOTER
@@ -73,6 +83,9 @@ def test_a_file_of_others_has_no_footer_of_ours(store):
         ({b"sidecar.inputs": b"{"}, "unreadable"),
         ({b"sidecar.invalid": b"[]"}, "unreadable"),
         ({b"sidecar.run_id": b"\xff"}, "unreadable"),
+        ({b"sidecar.together": b"{"}, "unreadable"),
+        ({b"sidecar.together": b"{}"}, "unreadable"),
+        ({b"sidecar.together": b'{"id": "x", "was": {}, "rows": {"a": [[1]]}}'}, "unreadable"),
     ],
 )
 def test_a_damaged_footer_of_ours_is_an_error(store, change, said):

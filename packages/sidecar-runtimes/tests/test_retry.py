@@ -1,17 +1,37 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 
 import pytest
-from sidecar_core.errors import RefusedError, UsageError
+from sidecar_core.errors import RefusedError, StorageError, UsageError
+from sidecar_core.footer import read_footer
 from sidecar_core.lease import find_lease
 from sidecar_core.pipeline import OutputSpec, build_pipeline
 from sidecar_core.storage import open_storage
+from sidecar_core.storage.local import LocalStorage
 from sidecar_core.testing.datasets import read_dataset, write_main
 from sidecar_runtimes.lease import LeaseOptions, RunLeases
 from sidecar_runtimes.retry import RetryOptions, parse_reasons, retry_rows
 from sidecar_runtimes.run import RunOptions, execute_run, prepare_run
 
+KILLED = """
+import json, os, signal, sys
+from sidecar_core.pipeline import Pipeline
+from sidecar_core.storage.local import LocalStorage
+from sidecar_runtimes.retry import RetryOptions, retry_rows
+commit_file, numbers = LocalStorage.commit_file, iter(range(1, 1000))
+def commit(self, *args, **options):
+    if next(numbers) == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return commit_file(self, *args, **options)
+LocalStorage.commit_file = commit
+with open(sys.argv[1]) as file:
+    pipeline = Pipeline.from_json(json.load(file))
+retry_rows(pipeline, RetryOptions(reasons=frozenset(["timeout"]), workers=1))
+"""
 SHARDS = {f"part-{n}.parquet": [b"x"] * 12 for n in range(4)}
 
 
@@ -134,6 +154,92 @@ def test_nothing_there_and_nothing_with_reasons(tmp_path, pipeline):
     run(without)
     with pytest.raises(UsageError, match="no output of this pipeline has a column with reasons"):
         retry(without, "timeout")
+
+
+@pytest.fixture
+def commits(monkeypatch):
+    """Returns a function that has something done instead of one commit of a shard, the one with that number."""
+    commit_file = LocalStorage.commit_file
+
+    def instead(number, act):
+        numbers = iter(range(1, 1000))
+
+        def commit(self, local, rel_path, **options):
+            if next(numbers) == number:
+                act()
+            return commit_file(self, local, rel_path, **options)
+
+        monkeypatch.setattr(LocalStorage, "commit_file", commit)
+
+    return instead
+
+
+def reasons_apart(tmp_path, pipeline):
+    """The pipeline with its reasons in an output of their own, which counts nothing."""
+    columns = [{"why": "score_reason"}, {"score": "score"}, {"score": "score", "image": "picture"}]
+    return build_pipeline(
+        pipeline.dataset,
+        [{"type": "fail_listed", "folder": str(tmp_path)}],
+        outputs=[OutputSpec(f"out{n}", f"{tmp_path}/out{n}/", each) for n, each in enumerate(columns)],
+        plugins=("sidecar_core.testing.failing_ops",),
+    )
+
+
+def assert_mended(tmp_path):
+    tables = [read_dataset(tmp_path / f"out{n}")["part-1.parquet"] for n in range(3)]
+    assert tables[0]["why"].to_pylist() == [None] * 12
+    assert tables[1]["score"].to_pylist() == tables[2]["score"].to_pylist()
+    assert [row for row, value in enumerate(tables[1]["score"].to_pylist()) if value != 1] == [3, 7]
+    for n in range(1, 3):
+        footer = read_footer(open_storage(f"{tmp_path}/out{n}/"), "part-1.parquet")
+        assert not any(footer.invalid.values())
+
+
+def refuse():
+    raise StorageError("503 Slow Down")
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_commit_that_fails_once_is_made_up_for(tmp_path, pipeline, commits, number):
+    pipeline = reasons_apart(tmp_path, pipeline)
+    fail(tmp_path, {"part-1.parquet#3": {"score": "timeout"}, "part-1.parquet#7": {"score": "timeout"}})
+    run(pipeline)
+    fail(tmp_path, {}, generation=2)
+    commits(number, refuse)
+    report = retry(pipeline, "timeout", retries=1)
+    assert (report.ok, report.run.rows) == (True, 2)
+    assert_mended(tmp_path)
+    assert (tmp_path / "out0/_sidecar/SUCCESS").exists()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_retry_whose_commit_fails_says_so_and_the_next_makes_up_for_it(tmp_path, pipeline, commits, number):
+    pipeline = reasons_apart(tmp_path, pipeline)
+    fail(tmp_path, {"part-1.parquet#3": {"score": "timeout"}, "part-1.parquet#7": {"score": "timeout"}})
+    run(pipeline)
+    fail(tmp_path, {}, generation=2)
+    commits(number, refuse)
+    assert not retry(pipeline, "timeout", retries=0).ok
+    assert retry(pipeline, "timeout").run.rows == 2
+    assert_mended(tmp_path)
+    assert retry(pipeline, "timeout").run.shards["done"] == 0
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_retry_that_is_killed_between_its_commits_is_ended_by_the_next(tmp_path, pipeline, number):
+    pipeline = reasons_apart(tmp_path, pipeline)
+    fail(tmp_path, {"part-1.parquet#3": {"score": "timeout"}, "part-1.parquet#7": {"score": "timeout"}})
+    run(pipeline)
+    fail(tmp_path, {"part-1.parquet#7": {"score": "crashed"}}, generation=3)
+    (tmp_path / "pipeline.json").write_text(json.dumps(pipeline.to_json()))
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "pipeline.json"), str(number)]
+    killed = subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
+    assert killed.returncode == -signal.SIGKILL
+    fail(tmp_path, {}, generation=2)
+    report = retry(pipeline, "timeout")
+    assert (report.ok, report.run.rows) == (True, 2)
+    assert_mended(tmp_path)
+    assert retry(pipeline, "timeout").run.shards["done"] == 0
 
 
 def test_reasons_are_those_of_the_closed_list():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -46,6 +46,21 @@ class InputVersion:
 
 
 @dataclass(frozen=True)
+class ReplacedTogether:
+    """What a retry replaced in several outputs of a shard; by it one that ended between two of them is found out.
+
+    Attributes:
+        id: unique to this replacement, and the same in each of its files.
+        was: per output, by its name, the `FooterInfo.made_by` of the file that was replaced.
+        rows: per output, the replaced rows as runs of first row and length.
+    """
+
+    id: str
+    was: Mapping[str, str]
+    rows: Mapping[str, tuple[tuple[int, int], ...]]
+
+
+@dataclass(frozen=True)
 class FooterInfo:
     """The `sidecar.*` key-value metadata of an output file.
 
@@ -59,6 +74,7 @@ class FooterInfo:
         key_digest: `sidecar_core.align.KeyDigest` of the whole key column.
         key_digest_row_groups: the same of each of its row groups.
         invalid: per judged column, the number of invalid rows by reason.
+        together: what was replaced with the file, where a retry replaced those of several outputs.
     """
 
     fingerprint: str
@@ -69,6 +85,12 @@ class FooterInfo:
     key_digest: str
     key_digest_row_groups: tuple[str, ...]
     invalid: Mapping[str, Mapping[str, int]]
+    together: ReplacedTogether | None = None
+
+    @property
+    def made_by(self) -> str:
+        """What tells the file from those that were, or will be, in its place."""
+        return self.run_id if self.together is None else self.together.id
 
     def inputs_of(self, kind: str) -> list[InputVersion]:
         """Returns the inputs of a kind, in their order."""
@@ -86,6 +108,8 @@ class FooterInfo:
             "key_digest_row_groups": _to_json(self.key_digest_row_groups),
             "invalid": _to_json({column: dict(reasons) for column, reasons in self.invalid.items()}),
         }
+        if self.together is not None:
+            held["together"] = _to_json(asdict(self.together))
         return {_PREFIX + name.encode(): value.encode() for name, value in held.items()}
 
     @classmethod
@@ -102,7 +126,7 @@ class FooterInfo:
         }
         if not held:
             return None
-        missing = [field.name for field in fields(cls) if field.name not in held]
+        missing = [field.name for field in fields(cls) if field.default is MISSING and field.name not in held]
         if missing:
             raise ValueError(f"no key 'sidecar.{missing[0]}'")
         try:
@@ -115,8 +139,9 @@ class FooterInfo:
                 key_digest=held["key_digest"].decode(),
                 key_digest_row_groups=tuple(json.loads(held["key_digest_row_groups"])),
                 invalid={column: dict(reasons) for column, reasons in json.loads(held["invalid"]).items()},
+                together=_replaced_together(json.loads(held["together"])) if "together" in held else None,
             )
-        except (TypeError, AttributeError, ValueError, RecursionError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise ValueError(f"unreadable 'sidecar.*' keys: {error}") from error
 
 
@@ -207,6 +232,11 @@ def _damaged(storage: Storage, rel_path: str, what: str) -> ShardError:
 def _input_version(held: Mapping[str, Any]) -> InputVersion:
     known = {field.name for field in fields(InputVersion)}  # a later version may say more
     return InputVersion(**{name: value for name, value in held.items() if name in known})
+
+
+def _replaced_together(held: Mapping[str, Any]) -> ReplacedTogether:
+    rows = {name: tuple((int(first), int(length)) for first, length in runs) for name, runs in held["rows"].items()}
+    return ReplacedTogether(str(held["id"]), dict(held["was"]), rows)
 
 
 def _to_json(value: object) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,18 +26,15 @@ from sidecar_core.execute import (
     shard_context,
     sibling_versions,
 )
-from sidecar_core.footer import FooterInfo
-from sidecar_core.inputs import same_version
+from sidecar_core.footer import FooterInfo, ReplacedTogether
+from sidecar_core.held_shard import HeldShard
 from sidecar_core.outcome import ShardReport, count_reasons, reasons_at
-from sidecar_core.problems import counted
-from sidecar_core.shard_reader import MainShard, open_parquet, read_row_group
+from sidecar_core.shard_reader import MainShard
 from sidecar_core.shard_writer import check_shard_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterator, Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
-
-    import pyarrow.parquet as pq
 
     from sidecar_core.chosen_rows import ChosenRows
     from sidecar_core.execute import ShardResources
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from sidecar_core.shard_reader import ShardBatch
     from sidecar_core.shard_writer import ShardWriter
     from sidecar_core.side_inputs import SiblingSpec
-    from sidecar_core.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,8 @@ def retry_shard(
 ) -> RetriedShard:
     """Computes the rows with one of the reasons again, and replaces the output shards that have such rows.
 
-    Ops get runs of consecutive chosen rows. Only row groups of the main shard with chosen rows are read.
+    Ops get runs of consecutive chosen rows. Only row groups of the main shard with chosen rows are read. Where this
+    ends after some of several outputs were replaced, the next retry chooses these rows again.
 
     Args:
         plan: the plan with whose fingerprints the output shards were made.
@@ -75,7 +73,8 @@ def retry_shard(
         reasons: what to look for in the outputs' reason columns.
 
     Raises:
-        ShardError: an output shard is not one that this plan made of this main shard and its siblings' shards.
+        ShardError: an output shard is not one that this plan made of this main shard and its siblings' shards, or
+            it counts more rows with the reasons than can be found.
         OpError: an op broke its contract.
         LeaseLostError: the plan is leased, and the run no longer holds the lease of every output.
         StorageError: reading or committing failed, or an output shard was replaced meanwhile.
@@ -84,11 +83,14 @@ def retry_shard(
     started = time.monotonic()
     with ExitStack() as scope:
         held = [
-            scope.enter_context(_HeldShard(storage, output, shard.rel_path))
+            scope.enter_context(HeldShard(storage, output, shard.rel_path))
             for storage, output in zip(resources.outputs, plan.outputs, strict=True)
         ]
-        chosen = choose_rows(plan, reason_sources(plan), [each.file for each in held], reasons)
+        sources = reason_sources(plan)
+        chosen = choose_rows(plan, sources, held, reasons)
+        keep_reasons = {source.output for source in sources}
         changed = [index for index, rows in enumerate(chosen.by_output) if rows.true_count]
+        changed.sort(key=lambda index: index in keep_reasons)  # committed last: they tell what the rows had
         if not changed:
             return RetriedShard(ShardReport(shard.rel_path, "done", elapsed_s=time.monotonic() - started))
         source = scope.enter_context(MainShard.open(resources.main, shard.main, plan))
@@ -103,7 +105,8 @@ def retry_shard(
         _stream(plan, source, resources, chosen, splices)
         source.check_unchanged()
         check_siblings_unchanged(plan, shard.rel_path, siblings)
-        files = {splice.index: splice.finish(plan, source, siblings) for splice in splices}
+        together = _together(splices, held) if len(splices) > 1 else None
+        files = {splice.index: splice.finish(plan, source, siblings, together) for splice in splices}
         committed = commit_files(plan, shard, resources, files)
     return RetriedShard(
         ShardReport(
@@ -119,76 +122,25 @@ def retry_shard(
     )
 
 
-class _HeldShard:
-    """An open output shard whose rows are taken in order."""
-
-    def __init__(self, storage: Storage, output: PlannedOutput, rel_path: str) -> None:
-        self.uri = storage.uri(rel_path)
-        self._opened = open_parquet(storage, rel_path)
-        self._output = output
-        self._waiting: list[pa.RecordBatch] = []
-
-    def __enter__(self) -> Self:
-        self.file: pq.ParquetFile = self._opened.__enter__()
-        try:
-            footer = FooterInfo.from_metadata(self.file.metadata.metadata)
-        except ValueError as error:
-            raise ShardError(f"{self.uri}: {error}", "a footer as sidecar writes it") from error
-        if footer is None or footer.fingerprint != self._output.fingerprint:
-            raise ShardError(f"{self.uri}: another pipeline made it", None, "make it again: sidecar run --redo-stale")
-        if not self.file.schema_arrow.equals(self._output.schema):
-            raise ShardError(f"{self.uri}: schema {self.file.schema_arrow}", str(self._output.schema))
-        self.footer = footer
-        self._batches = self._read()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._batches.close()
-        self._opened.__exit__(None, None, None)
-
-    def check_rows(self, rows: int) -> None:
-        """Raises ShardError when it does not have that many rows."""
-        if self.file.metadata.num_rows != rows:
-            raise ShardError(f"{self.uri}: {counted(self.file.metadata.num_rows, 'row')}", f"the main shard's {rows:,}")
-
-    def check_siblings(self, siblings: Mapping[SiblingSpec, InputVersion]) -> None:
-        """Raises ShardError when rows that stay as they are were made from other versions of the siblings' shards."""
-        now = [siblings[spec] for spec in self._output.siblings]
-        before = self.footer.inputs_of("sibling")
-        if len(now) != len(before) or not all(map(same_version, before, now)):
-            message = f"{self.uri}: a sibling's shard is not the one that it was made from"
-            raise ShardError(message, None, "make it again: sidecar run --redo-stale")
-
-    def take(self, rows: int) -> Iterator[pa.Table]:
-        """Yields the next rows, so many in all, in pieces of about 8 MiB."""
-        while rows:
-            batch = self._waiting.pop() if self._waiting else next(self._batches)
-            if batch.num_rows > rows:
-                self._waiting.append(batch.slice(rows))
-                batch = batch.slice(0, rows)
-            rows -= batch.num_rows
-            yield pa.Table.from_arrays(batch.columns, schema=self._output.schema)
-
-    def _read(self) -> Generator[pa.RecordBatch]:
-        for group in range(self.file.metadata.num_row_groups):
-            yield from read_row_group(self.file, group, self._output.schema.names)
-
-
 class _Splice:
     """One output's new shard: rows of the old one, and in their places the rows that were computed."""
 
     def __init__(
-        self, output: PlannedOutput, held: _HeldShard, chosen: ChosenRows, index: int, writer: ShardWriter
+        self, output: PlannedOutput, held: HeldShard, chosen: ChosenRows, index: int, writer: ShardWriter
     ) -> None:
         self.output = output
         self.index = index
+        self.rows = chosen.by_output[index]
         self.before: Counter[str] = Counter()
         self.after: Counter[str] = Counter()
         self._held = held
         self._chosen = chosen
         self._writer = writer
-        self._rows = chosen.by_output[index]
         self._invalid = {column: Counter(reasons) for column, reasons in held.footer.invalid.items()}
+        for column, path in output.reason_columns.items():
+            if path in chosen.reasons:
+                kept = chosen.own.get((index, path), chosen.reasons[path])
+                self._invalid[column] = count_reasons(kept.filter(pc.invert(self.rows)))
 
     def keep(self, rows: int) -> None:
         """Writes the next rows as they are; a row group of the main shard ends with them."""
@@ -209,7 +161,7 @@ class _Splice:
         pieces: list[pa.Table] = []
         done = 0
         for first_row, table in computed:
-            mine = self._rows.slice(first_row, table.num_rows)
+            mine = self.rows.slice(first_row, table.num_rows)
             new = output_table(self.output, table)
             for start, length in _runs(mine):
                 begins = first_row - batch.first_row + start
@@ -219,7 +171,13 @@ class _Splice:
         pieces.append(old.slice(done))
         self._writer.write(pa.concat_tables(pieces), end_row_group=batch.ends_row_group)
 
-    def finish(self, plan: RunPlan, source: MainShard, siblings: Mapping[SiblingSpec, InputVersion]) -> Path:
+    def finish(
+        self,
+        plan: RunPlan,
+        source: MainShard,
+        siblings: Mapping[SiblingSpec, InputVersion],
+        together: ReplacedTogether | None,
+    ) -> Path:
         """Closes the file with its footer and proves it; returns where it is."""
         before = self._held.footer
         report = self._writer.close(
@@ -236,6 +194,7 @@ class _Splice:
                 key_digest="",
                 key_digest_row_groups=(),
                 invalid={column: dict(+reasons) for column, reasons in self._invalid.items()},
+                together=together,
             )
         )
         if report.key_digest != before.key_digest:
@@ -244,18 +203,25 @@ class _Splice:
         return self._writer.path
 
     def _count(self, table: pa.Table, mine: pa.BooleanArray, first_row: int) -> None:
-        """Moves the counts of invalid rows from what the rows had to what they have."""
+        """Counts what the rows had and what they have."""
         paths = dict.fromkeys(self.output.reason_columns.values())
         old = {path: self._chosen.reasons[path].slice(first_row, table.num_rows) for path in self._chosen.reasons}
         new = {path: reasons_at(table, path) for path in self._chosen.reasons}
         own = [path for path in paths if path in old] or list(old)
         for column, path in self.output.reason_columns.items():
             if path in old:
-                counts = self._invalid.setdefault(column, Counter())
-                counts.subtract(count_reasons(old[path].filter(mine)))
-                counts.update(count_reasons(new[path].filter(mine)))
+                self._invalid[column].update(count_reasons(new[path].filter(mine)))
         self.before.update(count_reasons(pc.coalesce(*(old[path] for path in own)).filter(mine)))
         self.after.update(count_reasons(pc.coalesce(*(new[path] for path in own)).filter(mine)))
+
+
+def _together(splices: list[_Splice], held: list[HeldShard]) -> ReplacedTogether:
+    """Returns the note by which a retry that ends between two of its commits is found out, and ended by the next."""
+    return ReplacedTogether(
+        id=secrets.token_hex(16),
+        was={splice.output.name: held[splice.index].footer.made_by for splice in splices},
+        rows={splice.output.name: tuple(_runs(splice.rows)) for splice in splices},
+    )
 
 
 def _open(scope: ExitStack, plan: RunPlan, shard: PlannedShard, resources: ShardResources, index: int) -> ShardWriter:

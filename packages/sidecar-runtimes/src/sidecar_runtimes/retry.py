@@ -6,10 +6,9 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
-from sidecar_core.chosen_rows import reason_sources
+from sidecar_core.chosen_rows import interrupted_rows, reason_sources
 from sidecar_core.errors import RefusedError, UsageError
 from sidecar_core.footer import read_footer
 from sidecar_core.isolation.options import available_cores
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from sidecar_core.execute import ShardResources
+    from sidecar_core.footer import FooterInfo
     from sidecar_core.outcome import ShardReport
     from sidecar_core.pipeline import Pipeline
     from sidecar_core.plan import PlannedShard, RunPlan
@@ -119,7 +119,8 @@ def retry_rows(
 ) -> RetryReport:
     """Computes the rows with one of the reasons again, on this machine, and leaves every other value as it is.
 
-    Each shard with such rows is replaced in one step, with its counts of invalid rows brought up to date.
+    Each output's shard with such rows is replaced in one step, with its counts of invalid rows brought up to date.
+    What an earlier retry has replaced in some outputs and not in all is computed again, whatever the reasons.
 
     Args:
         pipeline: the pipeline that made the outputs. What does not decide values may differ: a longer
@@ -158,7 +159,7 @@ def retry_rows(
         prepared = replace(prepared, standings=standings)
         _refuse_stale(prepared)
         there = [standing.shard for standing in standings if standing.state is ShardState.DONE]
-        shards = _with_reasons(prepared.outputs, there, options.reasons)[: options.limit]
+        shards = _with_reasons(plan, prepared.outputs, there, options.reasons)[: options.limit]
         refuse_small_disk(plan, shards, prepared.outputs)
         if shards:
             remove_success(prepared.outputs)
@@ -221,18 +222,19 @@ def _refuse_stale(prepared: PreparedRun) -> None:
 
 
 def _with_reasons(
-    outputs: Sequence[Storage], shards: Sequence[PlannedShard], reasons: Collection[str]
+    plan: RunPlan, outputs: Sequence[Storage], shards: Sequence[PlannedShard], reasons: Collection[str]
 ) -> list[PlannedShard]:
-    """Returns the shards whose footers count rows with one of the reasons, or rows that may list one."""
+    """Returns the shards whose footers count rows with one of the reasons, rows that may list one, or a begun retry."""
     wanted = {*reasons, PARTIAL}
 
-    def counts(storage: Storage, shard: PlannedShard) -> bool:
-        footer = read_footer(storage, shard.rel_path)
-        return footer is None or any(wanted & held.keys() for held in footer.invalid.values())
+    def is_wanted(shard: PlannedShard) -> bool:
+        footers: dict[str, FooterInfo] = {}
+        for output, storage in zip(plan.outputs, outputs, strict=True):
+            footer = read_footer(storage, shard.rel_path)
+            if footer is None or any(wanted & held.keys() for held in footer.invalid.values()):
+                return True
+            footers[output.name] = footer
+        return bool(interrupted_rows(footers))
 
-    chosen = [False] * len(shards)
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="sidecar-footer") as readers:
-        for storage in outputs:
-            found = readers.map(partial(counts, storage), shards)
-            chosen = [before or now for before, now in zip(chosen, found, strict=True)]
-    return [shard for shard, wanted_shard in zip(shards, chosen, strict=True) if wanted_shard]
+        return [shard for shard, chosen in zip(shards, readers.map(is_wanted, shards), strict=True) if chosen]
