@@ -198,6 +198,33 @@ def test_a_part_of_the_main_dataset(sidecar_here, team):
     assert written(team.root / "out") == ["b/part-9.parquet"]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "PIPELINE", "--output-prefix", "out"),
+        ("build-0-262mp", "--main-prefix", "MAIN", "--output-prefix", "out"),
+        ("build-resized", "--main-prefix", "MAIN", "--target", "512=out"),
+        ("retry", "PIPELINE", "--output-prefix", "out", "--reason", "timeout"),
+        ("verify", "PIPELINE", "--output-prefix", "out"),
+        ("verify-resized", "--main-prefix", "MAIN", "--target", "512=out"),
+        ("inspect", "MAIN"),
+        ("inspect", "MAIN", "--sql", "select 1"),
+    ],
+    ids=" ".join,
+)
+def test_a_part_of_the_main_dataset_given_as_a_whole_path(sidecar_here, team, command):
+    places = {"PIPELINE": team.pipeline, "MAIN": team.main}
+    given = team.main / "deep"
+    refused = sidecar_here(*(places.get(word, word) for word in command), "--input-subprefix", given)
+    assert refused.returncode == 2, refused.stderr
+    assert refused.stderr == (
+        f"{str(given)!r}: no path below {team.main}/ begins with this\n"
+        "  expected: the beginning of a path below it, such as 'flickr/'\n"
+        "  fix: --input-subprefix deep/\n"
+    )
+    assert not (team.root / "out").exists()
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=lambda sent: sent.name)
 def test_an_interrupted_run_leaves_whole_shards_and_says_how_to_go_on(tmp_path, sidecar_here, sent):
     make_demo_dataset(str(tmp_path / "main"))

@@ -61,7 +61,7 @@ def find_rows(source: OverlaySource, keys: Sequence[str], *, subprefix: str = ""
     Args:
         source: where to look.
         keys: keys as text; those of a column of numbers are read as numbers.
-        subprefix: only in the main shards below it.
+        subprefix: only in the main shards whose path begins with it.
 
     Raises:
         UsageError: no row has one of the keys, or it is no value of the key column's type.

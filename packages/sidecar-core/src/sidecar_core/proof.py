@@ -87,14 +87,17 @@ class Listings:
 
 
 def compare_listings(main: Storage, output: Storage, *, subprefix: str = "") -> Listings:
-    """Lists both datasets below `subprefix` and returns what each lacks.
+    """Lists the shards of both datasets whose paths begin with `subprefix` and returns what each lacks.
 
     Raises:
-        UsageError: the main dataset has no shards there.
+        UsageError: the main dataset has no such shards.
     """
     main_shards = tuple(main.list_shards(subprefix, missing_ok=True))
     if not main_shards:
-        raise UsageError(f"no shards at {main.prefix}{subprefix}", fix="check main_prefix")
+        raise UsageError(
+            f"no shards at {main.prefix}{subprefix}",
+            fix="check --input-subprefix" if subprefix else "check main_prefix",
+        )
     output_shards = tuple(output.list_shards(subprefix, missing_ok=True))
     main_paths = {info.rel_path for info in main_shards}
     output_paths = {info.rel_path for info in output_shards}

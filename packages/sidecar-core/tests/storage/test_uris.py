@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sidecar_core.errors import UsageError
 from sidecar_core.storage import join, normalise_prefix, prefixes_overlap
-from sidecar_core.storage.uris import split_bucket
+from sidecar_core.storage.uris import check_subprefix, split_bucket
 
 
 @pytest.mark.parametrize(
@@ -107,3 +107,56 @@ def test_overlap_sees_through_symlinks(tmp_path):
     assert prefixes_overlap(f"{tmp_path}/dangling", f"{tmp_path}/later/x")
     assert not prefixes_overlap(f"{tmp_path}/link/a", f"{tmp_path}/main/b")
     assert not prefixes_overlap(f"{tmp_path}/main", f"{tmp_path}/sidecar")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "subprefix"),
+    [
+        ("/d/main/", ""),
+        ("/d/main/", "fl"),
+        ("/d/main/", "flickr/"),
+        ("/d/main/", "a/b/part-00"),
+        ("/d/main/", "..a/b.c"),
+        ("/d/main/", "~/x"),
+        ("s3://b/main/", "/a//./../b"),  # keys are taken literally
+        ("gs://b/main/", "flickr/"),
+    ],
+)
+def test_the_beginning_of_paths_below_a_prefix(prefix, subprefix):
+    check_subprefix(subprefix, prefix)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "subprefix", "fix"),
+    [
+        ("/d/main/", "/d/main/flickr/", "--input-subprefix flickr/"),
+        ("/d/main/", "/d/main/flickr/part-0", "--input-subprefix flickr/part-0"),
+        ("/d/main/", "/d//main/./a b/", "--input-subprefix 'a b/'"),
+        ("/d/main/", "file:///d/main/flickr/", "--input-subprefix flickr/"),
+        ("/d/main/", "./flickr/", "--input-subprefix flickr/"),
+        ("/d/main/", "flickr//x", "--input-subprefix flickr/x"),
+        ("/d/main/", "/d/main", "leave --input-subprefix out: it is the whole dataset"),
+        ("/d/main/", "./", "leave --input-subprefix out: it is the whole dataset"),
+        ("/d/main/", "/flickr/", None),
+        ("/d/main/", "../other/", None),
+        ("/d/main/", "s3://b/main/flickr/", None),
+        ("/d/main/", "http://host/x", None),
+        ("/d/main/", "a\0b", None),
+        ("s3://b/main/", "s3://b/main/flickr/", "--input-subprefix flickr/"),
+        ("s3://b/main/", "s3://b/main/flickr/part", "--input-subprefix flickr/part"),
+        ("s3://b/main/", "s3://b/main/", "leave --input-subprefix out: it is the whole dataset"),
+        ("s3://b/main/", "s3://other/main/flickr/", None),
+    ],
+)
+def test_what_no_path_below_a_prefix_begins_with(prefix, subprefix, fix):
+    with pytest.raises(UsageError, match=f"no path below {prefix} begins with this") as caught:
+        check_subprefix(subprefix, prefix)
+    assert caught.value.expected == "the beginning of a path below it, such as 'flickr/'"
+    assert caught.value.fix == fix
+
+
+def test_a_folder_below_a_prefix_is_told_with_its_slash(tmp_path):
+    (tmp_path / "main/flickr").mkdir(parents=True)
+    with pytest.raises(UsageError) as caught:
+        check_subprefix(f"{tmp_path}/main/flickr", f"{tmp_path}/main/")
+    assert caught.value.fix == "--input-subprefix flickr/"

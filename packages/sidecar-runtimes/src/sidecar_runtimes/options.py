@@ -104,7 +104,7 @@ OUTPUT = Option(
 )
 INPUT_SUBPREFIX = Option(
     "--input-subprefix",
-    "only main shards below this part of the main prefix",
+    "only main shards whose path below the main prefix begins with this, such as flickr/",
     _WHICH,
     default="",
     metavar="SUB",

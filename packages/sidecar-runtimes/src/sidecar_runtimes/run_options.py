@@ -21,7 +21,8 @@ class RunOptions:
     Attributes:
         output_prefix: where the single output goes instead of a new sibling of the sidecar prefix.
         outputs: where named outputs go instead of their prefix in the pipeline.
-        input_subprefix: only main shards below this; paths stay relative to the main prefix.
+        input_subprefix: only main shards whose path below the main prefix begins with this, such as `flickr/`; paths
+            stay relative to the main prefix.
         skip_existing: leave the shards that are done, make the rest.
         trust_listing: with skip_existing, a shard that is there and not empty is done; no footer is read.
         redo_stale: with skip_existing, make stale shards again.

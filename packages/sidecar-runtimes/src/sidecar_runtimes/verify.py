@@ -147,7 +147,7 @@ def verify_dataset(
         expected_schema: the schema of the plan; default that of the output's first readable shard.
         sample: how many shards to prove, or None for all.
         seed: of the sample.
-        subprefix: only shards below it.
+        subprefix: only shards whose path begins with it.
         checks: what ops hold their columns to; default what installed ops recognise in the output's columns.
             Unless all shards are proven, 2,000 rows of each are looked at.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sidecar_core.storage.base import RUN_FOLDER, ObjectInfo, Storage, is_shard_path
 from sidecar_core.storage.local import LocalStorage
 from sidecar_core.storage.staging import ProcessIdentity
-from sidecar_core.storage.uris import join, normalise_prefix, prefixes_overlap, scheme_of
+from sidecar_core.storage.uris import check_subprefix, join, normalise_prefix, prefixes_overlap, scheme_of
 
 if TYPE_CHECKING:
     from sidecar_core.storage.base import ConnectionOptions
@@ -20,6 +20,7 @@ __all__ = [
     "ObjectInfo",
     "ProcessIdentity",
     "Storage",
+    "check_subprefix",
     "is_shard_path",
     "join",
     "normalise_prefix",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from sidecar_core.errors import UsageError
-from sidecar_core.storage.uris import join
+from sidecar_core.storage.uris import check_subprefix, join
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,8 +94,10 @@ class Storage(ABC):
         listed too: whoever opens them reports them by name.
 
         Raises:
+            UsageError: no path can begin with `subprefix`, such as an absolute one.
             StorageNotFoundError: the prefix does not exist, unless `missing_ok`.
         """
+        check_subprefix(subprefix, self.prefix)
         return [info for info in self.list_objects(subprefix, missing_ok=missing_ok) if is_shard_path(info.rel_path)]
 
     @abstractmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import shlex
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -51,6 +52,43 @@ def normalise_prefix(text: str, *, relative_to: Path | None = None) -> str:
         raise UsageError(f"{text!r} names no bucket", f"{scheme}://BUCKET/PREFIX/")
     key = key.rstrip("/")
     return f"{scheme}://{bucket}/{key}/" if key else f"{scheme}://{bucket}/"
+
+
+def check_subprefix(subprefix: str, prefix: str) -> None:
+    """Refuses what no path below a prefix begins with: absolute paths, other URIs, and `.` or `..` in a local path.
+
+    Args:
+        subprefix: the beginning of paths below `prefix`, compared as text; empty for all.
+        prefix: a normalised prefix.
+
+    Raises:
+        UsageError: names the part below the prefix when `subprefix` leads there in another way.
+    """
+    is_local = scheme_of(prefix) == "file"
+    is_absolute = _SCHEME.match(subprefix) is not None or (is_local and subprefix.startswith("/"))
+    folders = subprefix.split("/")[:-1]
+    if not is_absolute and "\0" not in subprefix and not (is_local and {"", ".", ".."} & {*folders}):
+        return
+    raise UsageError(
+        f"{subprefix!r}: no path below {prefix} begins with this",
+        "the beginning of a path below it, such as 'flickr/'",
+        _part_below(subprefix, prefix, is_local=is_local),
+    )
+
+
+def _part_below(text: str, prefix: str, *, is_local: bool) -> str | None:
+    """Returns how `--input-subprefix` says what lies at `text`, when that is below a prefix."""
+    try:
+        whole = normalise_prefix(text, relative_to=Path(prefix) if is_local else None)
+    except UsageError:
+        return None
+    if not whole.startswith(prefix):
+        return None
+    part = whole.removeprefix(prefix)
+    if not part:
+        return "leave --input-subprefix out: it is the whole dataset"
+    is_folder = text.endswith("/") or (is_local and Path(whole).is_dir())
+    return f"--input-subprefix {shlex.quote(part if is_folder else part.rstrip('/'))}"
 
 
 def join(prefix: str, rel_path: str) -> str:
