@@ -120,6 +120,12 @@ def test_jpeg_fill_bytes_restarts_and_thumbnails_are_no_ends():
         (b"\0\0\0\x1cftypmif1\0\0\0\0avifmif1miaf", "AVIF"),
         (b"\0\0\0\x18ftypmp42\0\0\0\0isommp42", None),
         (b"\xff\x0a\0\0", "JXL"),
+        (b"\0\0\1\0\1\0", "ICO"),
+        (b"8BPS\0\1", "PSD"),
+        (b"%PDF-1.7", "PDF"),
+        (b"qoif\0\0", "QOI"),
+        (b"DDS |\0", "DDS"),
+        (b"BLP2\1\0", "BLP"),
     ],
 )
 def test_signatures(start, expected):

@@ -397,3 +397,20 @@ def test_a_jpeg_with_damage_that_leaves_the_last_row_is_measured():
         shared_pool(), [data[: at - 30] + data[at:]], MeasureSpec(find_filters(["integrity"])), timeout_s=60
     )
     assert row.values["integrity"]["verdict"] == "damaged"
+
+
+@pytest.mark.parametrize("kind", ["ICO", "DDS", "PDF", "EPS", "QOI", "BLP"])
+def test_pictures_of_formats_that_are_not_read_fail_to_decode(kind):
+    image = Image.fromarray(scene(64, 64)).convert("P" if kind == "BLP" else "RGB")
+    names = ["luma", "exif_metadata", "integrity"]
+    (row,) = measure_rows(shared_pool(), [saved(image, kind)], MeasureSpec(find_filters(names)), timeout_s=60)
+    assert row.failed == dict.fromkeys(names, Reason.DECODE_FAILED)
+    assert row.details == (f"{kind} is a format that is not read",)
+
+
+def test_a_png_is_shown_though_chunks_without_pixels_keep_pillow_from_opening_it():
+    plain = encoded(scene(40, 30), "PNG")
+    odd = plain[:33] + b"".join(png_chunk(kind, b"") for kind in (b"gAMA", b"cHRM", b"pHYs", b"iCCP")) + plain[33:]
+    assert Picture(odd).header.image is None
+    assert (Picture(odd).full == Picture(plain).full).all()
+    assert reasons(odd, names=["luma", "integrity", "fingerprint"]) == ["ok"]

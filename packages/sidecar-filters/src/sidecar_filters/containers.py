@@ -30,8 +30,22 @@ _SIGNATURES: Final = (
     (TIFF_SIGNATURES, "TIFF"),
     ((_JP2_SIGNATURE, b"\xff\x4f\xff\x51"), "JPEG2000"),
     ((b"\x00\x00\x00\x0cJXL \r\n\x87\n", b"\xff\x0a"), "JXL"),
+    (b"8BPS", "PSD"),
+    (b"DDS ", "DDS"),
+    ((b"BLP1", b"BLP2"), "BLP"),
+    (b"%PDF", "PDF"),
+    (b"%!PS", "EPS"),
+    (b"\x00\x00\x01\x00", "ICO"),
+    (b"qoif", "QOI"),
+    (b"\x76\x2f\x31\x01", "EXR"),
+    (b"#?RADIANCE", "HDR"),
+    (b"SIMPLE  =", "FITS"),
+)
+UNREAD_FORMATS: Final = frozenset(
+    {"HEIF", "JXL", "PSD", "DDS", "BLP", "PDF", "EPS", "ICO", "QOI", "EXR", "HDR", "FITS"}
 )
 _BMP_HEADERS: Final = frozenset({12, 16, 40, 52, 56, 64, 108, 124})
+_PNG_PIXELS: Final = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"})
 _PNG_SAMPLES: Final = {0: 1, 2: 3}  # by colour type, of those whose tRNS chunk holds a colour
 _PNG_XMP: Final = b"XML:com.adobe.xmp\0"
 _AVIF_BRANDS: Final = frozenset({b"avif", b"avis"})
@@ -42,7 +56,7 @@ class Container:
     """A file as its bytes describe it.
 
     Attributes:
-        format: JPEG, PNG, GIF, WEBP, BMP, TIFF, AVIF, HEIF, JXL or JPEG2000.
+        format: JPEG, PNG, GIF, WEBP, BMP, TIFF, AVIF or JPEG2000, or one of `UNREAD_FORMATS`.
         size: (width, height) by its header, as stored, or None when that was not found.
         end: offset after the file's end marker or last declared byte, or None when it ends before that.
         knows_end: whether this format says where it ends; when not, `end` means nothing.
@@ -111,7 +125,7 @@ def read_container(data: bytes) -> Container | None:
         return None
     container = Container(found)
     try:
-        _WALKERS[found](data, container)
+        _WALKERS.get(found, _walk_unknown)(data, container)
     except (struct.error, IndexError, OverflowError):
         container.end = None
         container.problems.append("the file ends within a header")
@@ -156,6 +170,19 @@ def _walk_png(data: bytes, container: Container) -> None:
             container.end = position
             return
     container.problems.append("no IEND chunk")
+
+
+def png_of_pixels(data: bytes) -> bytes:
+    """Returns a PNG's chunks on which its pixels depend, without those that keep a decoder from opening it."""
+    kept = [_PNG_SIGNATURE]
+    position = len(_PNG_SIGNATURE)
+    while position + 8 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, position)
+        end = position + 12 + length
+        if kind in _PNG_PIXELS:
+            kept.append(data[position:end])
+        position = end
+    return b"".join(kept)
 
 
 def _walk_gif(data: bytes, container: Container) -> None:
@@ -298,7 +325,6 @@ _WALKERS: Final[dict[str, Callable[[bytes, Container], None]]] = {
     "HEIF": _walk_boxes,
     "JPEG": _walk_jpeg,
     "JPEG2000": _walk_jpeg2000,
-    "JXL": _walk_unknown,
     "PNG": _walk_png,
     "TIFF": _walk_tiff,
     "WEBP": _walk_webp,

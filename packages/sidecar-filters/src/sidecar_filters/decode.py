@@ -16,6 +16,7 @@ from sidecar_core.isolation import native_stderr
 
 from sidecar_filters.area import shrink_by_area
 from sidecar_filters.base import Reason, UnreadableError
+from sidecar_filters.containers import png_of_pixels
 from sidecar_filters.header import ignoring_warnings
 from sidecar_filters.jpeg import jpeg_without_end
 from sidecar_filters.pillow_pixels import pillow_to_bgr
@@ -218,6 +219,8 @@ def _decode_by_pillow(data: bytes) -> Image:
 
     header = read_header(data)
     image = header.image  # a fresh one: a second load after a failed one shows what was left
+    if image is None and header.format == "PNG" and len(pixels := png_of_pixels(data)) < len(data):
+        return _decode_by_pillow(pixels)
     if image is None:
         raise UnreadableError(Reason.DECODE_FAILED, "Pillow does not read it")
     image.info.pop("xmp", None)  # by which Pillow would turn a TIFF that has no orientation tag

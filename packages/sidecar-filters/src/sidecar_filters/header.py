@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from sidecar_filters.base import Reason, UnreadableError
-from sidecar_filters.containers import Container, read_container
+from sidecar_filters.containers import UNREAD_FORMATS, Container, read_container
 from sidecar_filters.tiff import TIFF_SIGNATURES, read_tiff
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Header:
         value: object = None
         if self._data.startswith(TIFF_SIGNATURES):
             value = read_tiff(self._data).orientation
-        elif self._image is not None:
+        else:
             try:
                 with ignoring_warnings():
                     value = self._exif_block().get(_ORIENTATION)
@@ -161,6 +161,8 @@ def read_header(data: bytes) -> Header:
         raise UnreadableError(
             Reason.NOT_AN_IMAGE, f"{len(data)} bytes that begin with {start!r}, as no format that is read here does"
         )
+    if container is not None and container.format in UNREAD_FORMATS and not container.truncated:
+        raise UnreadableError(Reason.DECODE_FAILED, f"{container.format} is a format that is not read")
     size = _stored_size(data, container, image)
     if size is None:
         reason = Reason.TRUNCATED if container is not None and container.truncated else Reason.DECODE_FAILED

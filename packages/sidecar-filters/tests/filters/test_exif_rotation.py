@@ -9,7 +9,7 @@ from sidecar_filters.base import Picture
 from sidecar_filters.decode import to_stored, upright
 from sidecar_filters.filters.exif_rotation import measure_exif_rotation
 from sidecar_filters.filters.fingerprint import measure_fingerprint
-from sidecar_filters.testing.pictures import saved, scene
+from sidecar_filters.testing.pictures import png_chunk, saved, scene
 
 KINDS = ["JPEG", "PNG", "WEBP", "TIFF"]
 
@@ -105,3 +105,11 @@ def test_exif_counts_beside_xmp(kind):
     exif = Image.Exif()
     exif[0x0112] = 8
     assert rotation(with_text_orientation(kind, 6, exif))["orientation"] == 8
+
+
+def test_the_orientation_of_a_png_counts_that_pillow_does_not_open():
+    png = saved(Image.fromarray(scene(40, 24)), "PNG")
+    exif = b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06" + bytes(7)
+    odd = png[:33] + png_chunk(b"eXIf", exif) + png_chunk(b"pHYs", b"") + png_chunk(b"gAMA", b"") + png[33:]
+    assert Picture(odd).header.image is None
+    assert rotation(odd)["orientation"] == 6

@@ -62,9 +62,11 @@ def _is_no_picture(container: Container | None, failure: UnreadableError) -> boo
 
 def _has_no_decoder(container: Container | None) -> bool:
     """Whether it is of a kind that nothing here decodes, so that a failure says nothing about the file."""
+    from sidecar_filters.containers import UNREAD_FORMATS
+
     if container is None:
         return False
-    return container.format in ("HEIF", "JXL") or (container.jpeg is not None and container.jpeg.lossless)
+    return container.format in UNREAD_FORMATS or (container.jpeg is not None and container.jpeg.lossless)
 
 
 INTEGRITY = register_filter(
