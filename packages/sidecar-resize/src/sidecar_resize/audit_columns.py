@@ -44,6 +44,11 @@ def audit_fields(audit_prefix: str) -> list[pa.Field]:
 def audit_columns(audit_prefix: str, audits: Sequence[Audit]) -> dict[str, pa.Array]:
     """Returns the audit columns of one target, one value per element of `audits`."""
     return {
-        f"{audit_prefix}_{name}": pa.array([getattr(audit, name) for audit in audits], dtype)
+        f"{audit_prefix}_{name}": pa.array([_storable(getattr(audit, name)) for audit in audits], dtype)
         for name, dtype in _TYPES.items()
     }
+
+
+def _storable(value: object) -> object:
+    """Returns the value with what is no Unicode escaped: messages of decoders may quote a file's bytes."""
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
