@@ -38,6 +38,43 @@ def test_json_ignores_the_view_and_keeps_unicode(capsys):
     assert "not this" not in out
 
 
+NOISY_OP = """
+import ctypes
+from sidecar_core import BaseOp, register_op
+
+print("noise of an import")
+
+@register_op("noisy")
+class Noisy(BaseOp):
+    def apply(self, table, ctx):
+        print("noise of an op")
+        ctypes.CDLL(None).puts(b"noise of native code")
+        return table
+"""
+
+
+@pytest.mark.parametrize("as_json", [True, False], ids=["json", "text"])
+def test_what_ops_and_plugins_print_goes_to_stderr(sidecar, team, as_json):
+    (team.root / "noisy_ops.py").write_text(NOISY_OP)
+    with team.pipeline.open("a") as file:
+        file.write("  - type: noisy\nplugins: [noisy_ops]\n")
+    environment = {"PYTHONPATH": str(team.root)}
+    out = ["--output-prefix", team.root / "out"]
+    jobs = {
+        ("run", team.pipeline, *out): ("an import", "an op", "native code"),
+        ("check", team.pipeline): ("an import",),
+        ("verify", team.pipeline, *out, "--all"): ("an import",),
+    }
+    for words, noises in jobs.items():
+        done = sidecar(*words, *(["--json"] if as_json else []), env=environment)
+        assert done.returncode == 0, (words, done.stderr)
+        assert "noise" not in done.stdout
+        assert not as_json or json.loads(done.stdout)
+        assert done.stdout
+        for noise in noises:
+            assert f"noise of {noise}\n" in done.stderr
+
+
 def on_terminal(*arguments, **env):
     """Runs the program with both streams on a terminal; returns what appeared there."""
     controller, terminal = pty.openpty()

@@ -143,7 +143,7 @@ def test_an_endless_query_can_be_interrupted(prefixes, sent):
         [sys.executable, "-c", ENDLESS, prefixes[0]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            assert process.stdout.readline() == "running\n"
+            assert process.stderr.readline() == "running\n"
             process.send_signal(sent)
             _, err = process.communicate(timeout=60)
         finally:

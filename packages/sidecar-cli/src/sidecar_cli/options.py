@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 from sidecar_runtimes.options import Option, check_numbers
+from sidecar_runtimes.result_stdout import prints_to_stderr
 
 OptionValue: TypeAlias = Any  # what a command gets for an option is what the table says it is
 
@@ -45,7 +46,8 @@ def takes(
                 else:
                     values[option.parameter] = _plain(value)
             check_numbers(table, values)
-            command(**values)
+            with prints_to_stderr():
+                command(**values)
 
         call.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
         call.__annotations__ = {p.name: p.annotation for p in parameters}

@@ -1,4 +1,4 @@
-"""How commands show their results: one interface, a text and a JSON writer, both on stdout."""
+"""How commands show their results: one interface, a text and a JSON writer, both on stdout, which is theirs alone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from sidecar_runtimes.program import json_text, write_stdout
+from sidecar_runtimes.result_stdout import results_to_stdout
 from sidecar_runtimes.text_view import Block, Facts, Table, as_text, numeric_columns, plain_text
 
 __all__ = ["Block", "Facts", "JsonOutput", "Output", "Table", "TextOutput", "as_text", "open_output", "plain_text"]
@@ -30,7 +31,8 @@ class JsonOutput(Output):
 
     def show(self, data: object, view: Iterable[Block]) -> None:
         """Writes one JSON document."""
-        write_stdout(json_text(data))
+        with results_to_stdout():
+            write_stdout(json_text(data))
 
 
 class TextOutput(Output):
@@ -38,10 +40,11 @@ class TextOutput(Output):
 
     def show(self, data: object, view: Iterable[Block]) -> None:
         """Writes each block, an empty line between them where one has several lines."""
-        if sys.stdout.isatty():
-            _show_on_terminal(view)
-        else:
-            write_stdout(plain_text(view))
+        with results_to_stdout():
+            if sys.stdout.isatty():
+                _show_on_terminal(view)
+            else:
+                write_stdout(plain_text(view))
 
 
 def open_output(*, json: bool) -> Output:

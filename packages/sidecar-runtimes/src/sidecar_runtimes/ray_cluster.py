@@ -10,7 +10,6 @@ import logging
 import os
 import re
 import socket
-import sys
 import time
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from importlib import import_module
@@ -24,6 +23,7 @@ from sidecar_runtimes.bundles import GIB, NodeSize
 from sidecar_runtimes.flight_recorder import read_flights
 from sidecar_runtimes.interrupts import DeferredInterrupts
 from sidecar_runtimes.ray_thread import RayThread
+from sidecar_runtimes.result_stdout import stdout_to_stderr
 from sidecar_runtimes.shard_queue import WorkerDeath
 
 if TYPE_CHECKING:
@@ -83,20 +83,6 @@ def load_ray() -> Any:  # noqa: ANN401 - Ray is optional, and so are its types
 
 
 @contextmanager
-def stdout_to_stderr() -> Generator[None]:
-    """Points file descriptor 1 to where 2 points, since Ray writes to it and results must stay readable."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    try:
-        os.dup2(2, 1)
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
-@contextmanager
 def _raylet_to_log() -> Generator[None]:
     """Has Ray's guesses about workers that died, many lines each, logged for debugging instead of printed.
 
@@ -144,7 +130,7 @@ class RayCluster:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.enter_context(stdout_to_stderr())
+            stack.enter_context(stdout_to_stderr())  # Ray writes to it
             with self._deferred() as interrupts:
                 self.ray = load_ray()
                 interrupts.act()

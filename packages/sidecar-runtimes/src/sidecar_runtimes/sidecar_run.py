@@ -22,6 +22,7 @@ from sidecar_runtimes.program import (
     prepare_process,
     write_stdout,
 )
+from sidecar_runtimes.result_stdout import prints_to_stderr, results_to_stdout
 from sidecar_runtimes.text_view import plain_text
 
 if TYPE_CHECKING:
@@ -109,8 +110,9 @@ def _run(arguments: Sequence[str]) -> bool:
         show=_show(options),
         open_progress=lambda: LineProgress(every_rows=debug_rows()),
     )
-    pipeline = load_pipeline(path, overrides=parse_overrides(options["set"]))
-    return run_job(pipeline, run_options(options), program=program, dry_run=options["dry_run"])
+    with prints_to_stderr():
+        pipeline = load_pipeline(path, overrides=parse_overrides(options["set"]))
+        return run_job(pipeline, run_options(options), program=program, dry_run=options["dry_run"])
 
 
 def _verify(arguments: Sequence[str]) -> bool:
@@ -125,7 +127,8 @@ def _verify(arguments: Sequence[str]) -> bool:
         existing_pipeline(options["what"])
     from sidecar_runtimes.verify_job import verify_job
 
-    return verify_job(options["what"], options, _show(options))
+    with prints_to_stderr():
+        return verify_job(options["what"], options, _show(options))
 
 
 def _verify_resized(arguments: Sequence[str]) -> bool:
@@ -137,7 +140,8 @@ def _verify_resized(arguments: Sequence[str]) -> bool:
     options = parser.values(arguments)
     from sidecar_runtimes.verify_resized_job import verify_resized_job
 
-    return verify_resized_job(options, _show(options))
+    with prints_to_stderr():
+        return verify_resized_job(options, _show(options))
 
 
 _JOBS: Mapping[str, Callable[[Sequence[str]], bool]] = {
@@ -151,7 +155,8 @@ def _show(options: Mapping[str, Any]) -> Show:
     """Returns what writes a result to stdout, as JSON when asked for."""
 
     def show(data: object, view: Iterable[Block]) -> None:
-        write_stdout(json_text(data) if options["json"] else plain_text(view))
+        with results_to_stdout():
+            write_stdout(json_text(data) if options["json"] else plain_text(view))
 
     return show
 
