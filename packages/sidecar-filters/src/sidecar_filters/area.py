@@ -2,7 +2,9 @@
 
 OpenCV goes through both directions of every row without vector instructions. Here the rows are averaged
 first, with an OpenCV function that has them, and OpenCV's own code shrinks what is left along the rows: less than half
-the time at 4 megapixels, three fifths at 1, and the same values but for one pixel in 100,000, by one level.
+the time at 4 megapixels, three fifths at 1. No value differs by more than one level, and in the shapes of photographs
+hardly any: one in 100,000. In extreme shapes more may: of a gradient of 20000×50 pixels one in 40, which moves its
+mean luma by 0.02 % and its Laplacian variance by 0.9 %.
 """
 
 from __future__ import annotations
