@@ -244,3 +244,15 @@ def test_an_interrupt_of_code_that_was_made_from_text_ends_with_130_too(tmp_path
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
     assert process.returncode == 130
+
+
+@pytest.mark.parametrize("flags", [["--help"], ["--version"], ["run", "--help"], ["--show-completion", "bash"]])
+def test_help_for_a_reader_that_has_gone_is_no_failure(flags):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        command = [sys.executable, "-m", "sidecar_cli.main", *flags]
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, Field, model_validator
 from sidecar_core.config import ProblemCollector, StrictModel, check_name, validate_around, validate_model
 from sidecar_core.errors import ConfigError
 from sidecar_core.problems import Problem
@@ -37,9 +37,17 @@ class Outer(StrictModel):
         return self
 
 
-def problems_of(text):
+class Numbers(StrictModel):
+    flag: bool = False
+    many: tuple[Inner, ...] = ()
+    sizes: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    shares: Annotated[float, Field(gt=0)] | tuple[float, ...] = 1
+    workers: int | None = Field(None, validation_alias=AliasChoices("workers", "threads"))
+
+
+def problems_of(text, model=Outer):
     with pytest.raises(ConfigError) as caught:
-        validate_model(Outer, parse_yaml(text, file="f.yaml"))
+        validate_model(model, parse_yaml(text, file="f.yaml"))
     return str(caught.value).splitlines()
 
 
@@ -159,3 +167,43 @@ def test_valid_names(name):
 def test_invalid_names(name):
     with pytest.raises(ConfigError, match="is not a valid name"):
         check_name(name, "name")
+
+
+def test_yes_is_no_number_and_no_number_is_infinite():
+    assert problems_of(
+        """\
+many: [{width: yes, ratio: off}, {ratio: .inf}, {ratio: .nan}]
+sizes: [1, true]
+shares: on
+workers: .inf
+""",
+        Numbers,
+    ) == [
+        "f.yaml:1:16: many[0].width: found true",
+        "  expected: a whole number",
+        "f.yaml:1:28: many[0].ratio: found false",
+        "  expected: a number",
+        "f.yaml:1:42: many[1].ratio: found inf",
+        "  expected: a finite number",
+        "f.yaml:1:57: many[2].ratio: found nan",
+        "  expected: a finite number",
+        "f.yaml:2:12: sizes[1]: found true",
+        "  expected: a whole number",
+        "f.yaml:3:9: shares: found true",
+        "  expected: a number, or a list",
+        "f.yaml:4:10: workers: found inf",
+        "  expected: a finite number",
+    ]
+
+
+def test_other_numbers_stay_what_they_were():
+    model = validate_model(Numbers, parse_yaml("{flag: yes, many: [{width: 3.0, ratio: 2}], shares: 1}"))
+    assert (model.flag, model.many[0].width, model.many[0].ratio, model.shares) == (True, 3, 2.0, 1.0)
+    assert Numbers.model_json_schema()["properties"]["sizes"]["items"] == {"minimum": 1, "type": "integer"}
+
+
+def test_a_key_that_has_two_names_is_given_once():
+    assert validate_model(Numbers, parse_yaml("{threads: 2}")).workers == 2
+    assert problems_of("workers: 2\nthreads: 2", Numbers) == [
+        "f.yaml:2:1: threads: 'threads' is another name of 'workers'; give one of them"
+    ]

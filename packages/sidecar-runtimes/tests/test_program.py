@@ -59,3 +59,29 @@ def test_a_result_that_a_full_disk_does_not_take_is_a_failure_in_words():
         1,
         "output: No space left on device\n  fix: free space there, or write elsewhere\n",
     )
+
+
+BEFORE_GONE = """
+import sys
+from sidecar_runtimes.program import exit_status, prepare_process
+prepare_process()
+prepare_process()
+sys.stdin.read()
+def run():
+    print("x" * 100_000)
+    print("y" * 100_000, file=sys.stderr)
+    raise SystemExit(int(sys.argv[1]))
+sys.exit(exit_status(run, []))
+"""
+
+
+@pytest.mark.parametrize("unbuffered", [[], ["-u"]], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize("status", [0, 2])
+def test_readers_that_have_gone_change_no_exit_status(status, unbuffered):
+    command = [sys.executable, *unbuffered, "-c", BEFORE_GONE, str(status)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as process:
+        process.stdout.close()
+        process.stderr.close()
+        process.stdin.close()  # now it goes on
+        assert process.wait(timeout=60) == status

@@ -9,16 +9,21 @@ from contextlib import contextmanager
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticKnownError
+from pydantic_core.core_schema import no_info_before_validator_function
 
 from sidecar_core.errors import ConfigError, SidecarError
 from sidecar_core.problems import Problem, did_you_mean
 from sidecar_core.yaml_document import Loc, YamlDocument, describe, key_path, parse_yaml, read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
+    from pydantic import GetCoreSchemaHandler
+    from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
+    from pydantic_core.core_schema import CoreSchema
 
 __all__ = [
     "NAME_PATTERN",
@@ -42,11 +47,52 @@ _NAME = re.compile(NAME_PATTERN)
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
+_SCHEMAS_INSIDE = (
+    *("schema", "fields", "items_schema", "keys_schema", "values_schema", "choices", "steps", "definitions"),
+    *("lax_schema", "strict_schema", "json_schema", "python_schema"),
+)
+
+
+def _int_is_no_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise PydanticKnownError("int_type")
+    return value
+
+
+def _float_is_no_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise PydanticKnownError("float_type")
+    return value
+
+
+def _without_bools(schema: Any) -> Any:  # noqa: ANN401 - pydantic's schemas are dictionaries of many kinds
+    """Returns a pydantic schema whose numbers take no `yes`, which Python and pydantic take for 1."""
+    if isinstance(schema, (list, tuple)):
+        return type(schema)(_without_bools(each) for each in cast("Sequence[Any]", schema))
+    if not isinstance(schema, dict):
+        return schema
+    found = cast("dict[str, Any]", schema)
+    kind = found.get("type")
+    if kind in ("int", "float"):
+        return no_info_before_validator_function(
+            _int_is_no_bool if kind == "int" else _float_is_no_bool, cast("CoreSchema", found)
+        )
+    if found.get("type") == "function-before" and found["function"]["function"] in (_int_is_no_bool, _float_is_no_bool):
+        return found
+    if kind in ("model-fields", "typed-dict", "tagged-union"):
+        key = "choices" if kind == "tagged-union" else "fields"
+        return {**found, key: {name: _without_bools(each) for name, each in found[key].items()}}
+    return {key: _without_bools(value) if key in _SCHEMAS_INSIDE else value for key, value in found.items()}
+
 
 class StrictModel(BaseModel):
-    """Base of what YAML declares: unknown keys are errors, values do not change."""
+    """Base of what YAML declares: unknown keys are errors, numbers are finite and never `yes`, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return _without_bools(handler(source))
 
 
 def check_name(text: str, what: str) -> str:
@@ -183,9 +229,7 @@ def _located(model: type[BaseModel], detail: ErrorDetails, document: YamlDocumen
     name = next((part for part in reversed(loc) if isinstance(part, str)), "value")
     found = describe(detail["input"])
     if kind == "extra_forbidden":
-        known = _known_keys(model, detail["loc"][:-1])
-        message = f"unknown key {loc[-1]!r}{did_you_mean(str(loc[-1]), known)}"
-        yield document.problem(loc, message, expected=", ".join(known) or None, key=True)
+        yield _unknown_key(model, detail, document, loc)
     elif kind in ("literal_error", "enum"):
         choices = _choices(str(context.get("expected", "")))
         message = f"unknown {name} {found}{did_you_mean(str(detail['input']), choices)}"
@@ -208,6 +252,18 @@ def _located(model: type[BaseModel], detail: ErrorDetails, document: YamlDocumen
             yield document.problem(loc, f"found {found}", expected=_plainly(wanted))
         else:
             yield document.problem(loc, f"{detail['msg']}, found {found}")
+
+
+def _unknown_key(model: type[BaseModel], detail: ErrorDetails, document: YamlDocument, loc: Loc) -> Problem:
+    """Returns the problem of a key that there is not, or that goes by two names and is given by both."""
+    name = loc[-1]
+    fields = list(_fields_at(model, detail["loc"][:-1]))
+    for other, field in fields:
+        if isinstance(field.validation_alias, AliasChoices) and name in field.validation_alias.choices:
+            return document.problem(loc, f"{name!r} is another name of {other!r}; give one of them", key=True)
+    known = list(dict.fromkeys(field.alias or other for other, field in fields))
+    message = f"unknown key {name!r}{did_you_mean(str(name), known)}"
+    return document.problem(loc, message, expected=", ".join(known) or None, key=True)
 
 
 def _merge_alternatives(problems: list[Problem]) -> list[Problem]:
@@ -252,8 +308,8 @@ def _choices(expected: str) -> list[str]:
     return [part.strip().strip("'") for part in expected.replace(" or ", ",").split(",") if part.strip()]
 
 
-def _known_keys(model: type[BaseModel], loc: Loc) -> list[str]:
-    """Returns the keys of the model that is found by following `loc` through the annotations."""
+def _fields_at(model: type[BaseModel], loc: Loc) -> Iterator[tuple[str, FieldInfo]]:
+    """Yields the fields of the models that are found by following `loc` through the annotations."""
     annotations: list[Any] = [model]
     for part in loc:
         below: list[Any] = []
@@ -268,11 +324,9 @@ def _known_keys(model: type[BaseModel], loc: Loc) -> list[str]:
                 below.extend(typing.get_args(candidate))
         if below:  # else a tag that pydantic put into the location for a union: it leads nowhere
             annotations = below
-    names: list[str] = []
     for candidate in _models_and_containers(annotations):
         if isinstance(candidate, type) and issubclass(candidate, BaseModel):
-            names.extend(field.alias or name for name, field in candidate.model_fields.items())
-    return list(dict.fromkeys(names))
+            yield from candidate.model_fields.items()
 
 
 def _models_and_containers(annotations: list[Any]) -> Iterator[Any]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict
 
+from sidecar_core.config import StrictModel
 from sidecar_core.errors import OpError
 from sidecar_core.locations import WITHOUT_LOCATIONS
 from sidecar_core.problems import counted
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from sidecar_core.storage import Storage
 
 
-class OpParams(BaseModel):
-    """Base of an op's parameters: unknown keys are errors, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class OpParams(StrictModel):
+    """Base of an op's parameters: unknown keys are errors, numbers are finite and never `yes`, values do not change."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from sidecar_core.errors import SidecarError
 
@@ -109,6 +109,8 @@ def prepare_process() -> None:
     """Makes streams that no file name can break, sends logs to stderr, and lets SIGTERM end as Ctrl-C does."""
     gc.set_threshold(_GARBAGE_AFTER)
     _fill_closed_streams()
+    for name in ("stdout", "stderr"):
+        setattr(sys, name, _bearing_gone_reader(getattr(sys, name)))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a test may have put something else there
             stream.reconfigure(errors="backslashreplace")
@@ -144,6 +146,38 @@ def _fill_closed_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest number that is free: this one
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if number == 0 else "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
+class _StandardFile(io.FileIO):
+    """A standard stream that is thrown away, from its next byte on, when nobody reads it any more."""
+
+    def write(self, content: Any, /) -> int:  # noqa: ANN401 - whatever has bytes
+        try:
+            return super().write(content)
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            return memoryview(content).nbytes
+
+
+def _bearing_gone_reader(stream: TextIO) -> TextIO:
+    """Returns a stream like this one, whose reader may go: argument parsers print help and usage with no such care."""
+    if type(stream) is not io.TextIOWrapper:
+        return stream  # somebody has put something else there
+    buffer: Any = stream.buffer
+    if isinstance(getattr(buffer, "raw", buffer), _StandardFile):
+        return stream
+    with suppress(OSError):
+        stream.flush()
+    file = _StandardFile(stream.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(file) if hasattr(buffer, "raw") else cast("Any", file),  # `python -u` has no buffer
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
 
 
 class _StderrHandler(logging.Handler):
