@@ -146,3 +146,12 @@ def test_unreadable_files_end_with_1(sidecar, pictures):
     done = sidecar("pack", pictures, "out")
     assert (done.returncode, done.stdout) == (1, "")
     assert "broken.jpg" in done.stderr
+
+
+def test_names_that_are_too_long_are_said_to_be(sidecar_here, tmp_path):
+    name = "x" * 500
+    for command in (("pack", name, "x"), ("pack", tmp_path, name), ("init", "pets", "--main-prefix", name)):
+        done = sidecar_here(*command)
+        assert done.returncode in (1, 2)
+        assert "File name too long" in done.stderr
+        assert "unexpected" not in done.stderr

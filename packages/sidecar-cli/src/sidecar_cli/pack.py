@@ -99,7 +99,11 @@ def pack_folder(
         RefusedError: the prefix already holds shards.
         SidecarError: files cannot be read; all of them are named, up to 20.
     """
-    if not folder.is_dir():
+    try:
+        is_folder = folder.is_dir()
+    except OSError as error:  # the name is too long, or a folder above may not be looked into
+        raise UsageError(f"{str(folder)!r} is not a folder: {error.strerror}", "a folder of pictures") from error
+    if not is_folder:
         raise UsageError(f"{str(folder)!r} is not a folder", "a folder of pictures")
     target = open_storage(normalise_prefix(prefix), storage or StorageOptions())
     refuse_existing_shards(target)

@@ -78,6 +78,8 @@ def report_error(error: BaseException, *, debug: bool) -> int:
         say(f"{error.filename}: {error.strerror}\n  fix: give this user access, or choose another place")
     elif isinstance(error, OSError) and error.errno in _NO_SPACE:
         say(f"{error.filename or 'output'}: {error.strerror}\n  fix: free space there, or write elsewhere")
+    elif isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG and error.filename is not None:
+        say(f"{error.filename}: {error.strerror}\n  fix: choose a shorter name")
     elif not isinstance(error, KeyboardInterrupt):
         say(f"unexpected {type(error).__name__}: {error}\n  fix: the same command with --debug shows where")
     _give_up_unwritten(sys.stdout)
