@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from sidecar_core.errors import UsageError
-from sidecar_core.storage import check_subprefix
 from sidecar_runtimes.lease import LeaseOptions
 from sidecar_runtimes.options import parse_named_prefixes
 from sidecar_runtimes.retry import RetryOptions, RetryReport, parse_reasons, retry_rows
@@ -33,7 +32,6 @@ def retry_pipeline(pipeline: Pipeline, options: Mapping[str, Any]) -> None:
     for name in ("limit", "workers"):
         if options[name] is not None and options[name] < 1:
             raise UsageError(f"--{name} {options[name]}: must be at least 1")
-    check_subprefix(options["input_subprefix"], pipeline.dataset.main_prefix)
     wanted = RetryOptions(
         reasons=parse_reasons(options["reason"]),
         output_prefix=options["output_prefix"],

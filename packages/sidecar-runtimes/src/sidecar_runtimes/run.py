@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sidecar_core.errors import RefusedError, UsageError
 from sidecar_core.plan import plan_run
 from sidecar_core.problems import counted
-from sidecar_core.storage import open_storage
+from sidecar_core.storage import check_subprefix, open_storage
 
 from sidecar_runtimes.choose import make_runtime
 from sidecar_runtimes.disk_space import refuse_small_disk
@@ -115,6 +115,7 @@ def prepare_run(pipeline: Pipeline, options: RunOptions) -> PreparedRun:
     prefixes = resolve_outputs(pipeline, options.output_prefix, options.outputs)
     main = open_storage(pipeline.dataset.main_prefix, pipeline.dataset.storage)
     remarks = _ask_ops(pipeline)
+    check_subprefix(options.input_subprefix, main.prefix)
     everything = main.list_shards(missing_ok=True)
     shards = [info for info in everything if info.rel_path.startswith(options.input_subprefix)]
     if options.input_subprefix and not shards:

@@ -6,7 +6,6 @@ import shlex
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from sidecar_core.storage import check_subprefix
 
 from sidecar_runtimes.choose import choose_runtime
 from sidecar_runtimes.options import chosen_runtime, parse_named_prefixes
@@ -81,7 +80,6 @@ def run_job(
         SidecarError: the run could not begin.
         KeyboardInterrupt: after saying how to go on.
     """
-    check_subprefix(wanted.input_subprefix, pipeline.dataset.main_prefix)
     prepared = prepare_run(pipeline, wanted)
     if chosen is not None:
         prepared = replace(prepared, prefixes={**prepared.prefixes, **chosen})
