@@ -6,7 +6,6 @@ import shlex
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-
 from sidecar_runtimes.choose import choose_runtime
 from sidecar_runtimes.options import chosen_runtime, parse_named_prefixes
 from sidecar_runtimes.program import say
