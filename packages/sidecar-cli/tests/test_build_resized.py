@@ -124,6 +124,13 @@ def test_wrong_values_are_named_by_their_flag(sidecar_here, main, tmp_path, flag
     assert not (tmp_path / "out").exists()
 
 
+def test_an_area_that_cannot_be_is_told_by_its_flag(sidecar_here, main):
+    targets = ["--target", "512=small", "--target", "10=tiny"]
+    done = sidecar_here("build-resized", "--main-prefix", main, *targets, *COLUMNS)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "--target 10=tiny: found 10\n  expected: greater than or equal to 32\n"
+
+
 def test_a_target_without_an_area_is_told_what_a_target_is(sidecar_here, main):
     done = sidecar_here("build-resized", "--main-prefix", main, "--target", "r512", *COLUMNS)
     assert done.returncode == 2

@@ -141,7 +141,7 @@ def test_values_that_are_no_python_values_are_shown_all_the_same(sidecar_here, t
     [
         (["nowhere"], "no such folder"),
         (["empty"], "no shards at"),
-        (["out", "--main", "x"], "--main is for --sql"),
+        (["out", "--main", "x"], "--main-prefix is for --sql"),
         (["out", "--missing", "null"], "--missing is for --sql"),
         (["out", "--max-rows", "3"], "--max-rows is for --sql"),
         (["out", "--key-column", "x"], "--key-column is for --sql"),
@@ -167,7 +167,7 @@ def test_sql_over_one_output(sidecar, out, other):
 
 def test_sql_over_several_with_the_inspected_one_first(sidecar_here, out, other, team):
     query = 'select image_key, "check".n as n, caption, octet_length(image) as size from data where n > 10 order by n'
-    arguments = ["inspect", "out", "--main", team.main, "--sidecar", "other", "--sql", query, "--json"]
+    arguments = ["inspect", "out", "--main-prefix", team.main, "--sidecar", "other", "--sql", query, "--json"]
     found = json.loads(sidecar_here(*arguments).stdout)
     assert found["columns"] == ["image_key", "n", "caption", "size"]
     assert found["rows"] == [[f"1/é {row}.jpg", 10 + row, "a", 1] for row in range(1, 4)]

@@ -193,6 +193,13 @@ def test_a_sidecar_with_a_column_twice_is_named(boxes, sidecar_here):
     assert (done.returncode, f"part-0.parquet: 2 columns '{name}'" in done.stderr) == (1, True), done.stderr
 
 
+def test_resized_datasets_may_be_given_as_other_commands_take_them(sidecar_here, tmp_path):
+    (tmp_path / "main").mkdir()
+    for flag in ("--resized", "--target"):
+        done = sidecar_here("overlay", "--main-prefix", "main", flag, "512")
+        assert (done.returncode, "'512' is not AREA=PREFIX" in done.stderr) == (2, True), done.stderr
+
+
 def test_only_the_row_groups_of_the_rows_are_read(boxes, sidecar_here):
     path = boxes.main / "deep/part-0.parquet"
     metadata = pq.ParquetFile(path).metadata

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
+
 import pytest
-from sidecar_cli.progress import LineProgress, ProgressCounts, open_progress
+from sidecar_cli.progress import BarProgress, LineProgress, ProgressCounts, open_progress
 from sidecar_core.outcome import ShardReport
 
 
@@ -54,6 +56,22 @@ def test_off_a_terminal_the_last_line_tells_the_end(capsys):
     assert len(lines) == 1
     assert lines[0].startswith("Shard progress: completed=2/2 rows=20 ")
     assert lines[0].endswith("invalid=2 failed=0 eta=0s")
+
+
+@pytest.mark.parametrize("columns", [40, 120])
+def test_a_bar_tells_the_count_of_shards_at_any_width(columns, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes what captures the test's stderr for a terminal
+    progress = BarProgress()
+    progress.started(3, 0)
+    progress.rows_done(24, 1)
+    progress.shard_finished(ShardReport("a", "done", rows=24))
+    progress.finished()
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err).splitlines()[-1]
+    assert "1/3 shards, 24 r" in shown
+    assert ("1 invalid, eta " in shown) == (columns == 120)
+    assert len(shown) <= columns
 
 
 def test_a_line_appears_while_the_run_goes_on(capsys):

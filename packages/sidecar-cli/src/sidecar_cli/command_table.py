@@ -143,7 +143,7 @@ COMMANDS: tuple[Command, ...] = (
         (
             "sidecar inspect s3://b/pets_sidecar/",
             "sidecar inspect out/ --sql 'select filter_status.status, count(*) from data group by 1'",
-            "sidecar inspect out/ --main data/pets/ --sql 'select caption, filter_luma.mean from data limit 9'",
+            "sidecar inspect out/ --main-prefix data/pets/ --sql 'select caption, filter_luma.mean from data limit 9'",
         ),
     ),
     Command(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sidecar_runtimes.text_view import Show
 
 _PARALLEL_SHARDS = 8
-_ONLY_SQL = ("main", "sidecar", "key_column", "missing", "max_rows")
+_ONLY_SQL = ("main_prefix", "sidecar", "key_column", "missing", "max_rows")
 _MAX_ROWS = 1000
 
 
@@ -250,9 +250,9 @@ def _query(what: str, options: Mapping[str, Any], show: Show) -> None:
     from sidecar_cli.sql_query import query_data
 
     file = find_file(what)
-    if file is not None and (options["main"] or options["sidecar"]):
-        raise UsageError(f"{what} is one file; --main and --sidecar go with a prefix", None, file[0].prefix)
-    beside = [*options["sidecar"], *([options["main"]] if options["main"] else [])]
+    if file is not None and (options["main_prefix"] or options["sidecar"]):
+        raise UsageError(f"{what} is one file; --main-prefix and --sidecar go with a prefix", None, file[0].prefix)
+    beside = [*options["sidecar"], *([options["main_prefix"]] if options["main_prefix"] else [])]
     data = AlignedDatasets.open(
         what if file is None else file[0].prefix,
         beside,

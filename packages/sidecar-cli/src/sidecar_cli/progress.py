@@ -28,17 +28,13 @@ class BarProgress:
     def started(self, total_shards: int, skipped: int) -> None:
         """Draws the empty bar."""
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import BarColumn, Progress, TextColumn
 
         self._counts.start(total_shards)
-        self._bar = Progress(
-            TextColumn("shards"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}"),
-            console=Console(stderr=True),
-        )
+        # the text is one column: where it does not fit its end is cut, and of several columns the end of each
+        self._bar = Progress(BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True))
         self._task = self._bar.add_task("", total=total_shards)
+        self._draw()
         self._bar.start()
 
     def rows_done(self, rows: int, invalid: int) -> None:
@@ -62,7 +58,9 @@ class BarProgress:
             return
         counts = self._counts
         eta_s = counts.eta_s
+        ended = counts.completed + counts.failed
         words = [
+            f"{ended:,}/{counted(counts.total, 'shard')}",
             counted(counts.rows, "row"),
             f"{counts.rows / counts.elapsed_s:,.0f} rows/s",
             f"{counts.invalid:,} invalid",
@@ -70,7 +68,7 @@ class BarProgress:
         if counts.failed:
             words.append(f"{counted(counts.failed, 'shard')} failed")
         words.append(f"eta {'?' if eta_s is None else f'{eta_s:.0f} s'}")
-        self._bar.update(self._task, completed=counts.completed + counts.failed, description=", ".join(words))
+        self._bar.update(self._task, completed=ended, description=", ".join(words))
 
 
 def open_progress() -> RunObserver:

@@ -45,9 +45,11 @@ def picture_params(options: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def in_words_of_flags(error: ConfigError) -> ConfigError:
+def in_words_of_flags(error: ConfigError, targets: Mapping[int, str]) -> ConfigError:
     """Returns the error with the flags in place of the parameters that `resize_image` complained about."""
     flags = {f"operations[0].{_op_parameter(option)}": option.name for option in PICTURE_OPTIONS}
+    for index, (side, prefix) in enumerate(targets.items()):
+        flags[f"operations[0].targets[{index}].area"] = f"--target {side}={prefix}"
     return ConfigError([replace(each, key_path=flags.get(each.key_path, each.key_path)) for each in error.problems])
 
 

@@ -122,6 +122,26 @@ def test_a_shard_whose_name_is_not_utf8_is_named(tmp_path):
         store.list_shards()
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS reads names as UTF-8 in every locale")
+def test_a_locale_that_is_not_utf8_is_told_from_a_name_that_is_not(tmp_path):
+    (tmp_path / "größe.parquet").touch()
+    program = "import sys; from sidecar_core.storage import open_storage; open_storage(sys.argv[1]).list_shards()"
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "utf-8"}
+    failed, well = (
+        subprocess.run(
+            [sys.executable, "-c", program, tmp_path],
+            env={**environment, "PYTHONUTF8": utf8},
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+        for utf8 in ("0", "1")
+    )
+    assert "größe.parquet': a shard whose name cannot be read: the encoding of this locale is ascii" in failed.stderr
+    assert "fix: PYTHONUTF8=1 in the environment" in failed.stderr
+    assert well.returncode == 0, well.stderr
+
+
 def test_reading(store):
     store.write_bytes("x/a", b"0123456789")
     with store.open_input("x/a") as file:

@@ -13,7 +13,8 @@ class ExitCode(IntEnum):
     Attributes:
         DONE: what was asked for is done.
         FOUND_FAILURES: the run or check found failures (shards failed, rows out of line), or an error of another kind.
-        USAGE: bad usage or bad YAML; nothing was written.
+        USAGE: bad usage or bad YAML; no shard was written, and a manifest only by a run that saw it after it had begun,
+            such as a key that is twice in a table to join.
         REFUSED: refused in order to protect data: somebody else writes there, shards are there and no flag says what to
             do, an output would touch the main dataset, a receipt is missing.
         INTERRUPTED: ended by Ctrl-C or SIGTERM; whole shards only are left, and the lease is given back.

@@ -98,5 +98,5 @@ def _build(
             params=picture_params(options),
         )
     except ConfigError as error:
-        raise in_words_of_flags(error) from error
+        raise in_words_of_flags(error, targets) from error
     run_pipeline(pipeline, options, run_options(options, output_prefix=output_prefix), chosen=chosen)

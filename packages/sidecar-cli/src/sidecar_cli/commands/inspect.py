@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Annotated
 
 import typer
-from sidecar_runtimes.options import COMMON_OPTIONS, INPUT_SUBPREFIX, KEY_COLUMN, SAMPLE_OPTIONS, Option
+from sidecar_runtimes.options import COMMON_OPTIONS, INPUT_SUBPREFIX, KEY_COLUMN, MAIN_PREFIX, SAMPLE_OPTIONS, Option
 
 from sidecar_cli.options import OptionValue, takes
 from sidecar_cli.output import open_output
@@ -22,7 +22,7 @@ _OPTIONS = (
         metavar="QUERY",
     ),
     Option("--max-rows", "for --sql: show so many rows of its result; default 1,000", _RESULT, type=int, metavar="N"),
-    Option("--main", "for --sql: also the columns of this main dataset", _WITH, metavar="PREFIX"),
+    replace(MAIN_PREFIX, help="for --sql: also the columns of this main dataset", group=_WITH, aliases=("--main",)),
     Option("--sidecar", "for --sql: also the columns of this sidecar", _WITH, repeated=True, metavar="PREFIX"),
     replace(
         KEY_COLUMN,
@@ -56,9 +56,9 @@ def inspect(
     shards; pictures are not read for that. A struct counts as null where everything in it is null.
 
     With --sql, DuckDB runs a query over the table `data`: the rows of PREFIX, with the columns of --sidecar and
-    --main beside them, and only columns that the query uses are read. Of a name that several have, PREFIX's comes
-    first, then those of the sidecars as they are listed, then the main dataset's. A query can neither read other
-    files nor write any.
+    --main-prefix beside them, and only columns that the query uses are read. Of a name that several have, PREFIX's
+    comes first, then those of the sidecars as they are listed, then the main dataset's. A query can neither read
+    other files nor write any.
     """
     from sidecar_cli.inspecting import inspect_job
 

@@ -24,7 +24,12 @@ from sidecar_cli.output import open_output
 _WHERE, _WHICH, _RESULT = MAIN_PREFIX.group, INPUT_SUBPREFIX.group, COMMON_OPTIONS[0].group
 _OPTIONS = (
     replace(MAIN_PREFIX, help="the main dataset; default what the pipeline or the sidecar's last run names"),
-    replace(TARGET, name="--resized", help=f"{TARGET.help}; default those that the pipeline or the last run names"),
+    replace(
+        TARGET,
+        name="--resized",
+        help=f"{TARGET.help}; default those that the pipeline or the last run names",
+        aliases=("--target",),
+    ),
     replace(OUTPUT_PREFIX, help="of a pipeline: where its output is; default the prefix in the YAML"),
     *(KEY_COLUMN, IMAGE_COLUMN),
     Option(

@@ -7,6 +7,7 @@ import fcntl
 import itertools
 import os
 import shutil
+import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -192,9 +193,7 @@ class LocalStorage(Storage):
                 yield from self._walk(entry.path, f"{rel_path}/", (*above, (here.st_dev, here.st_ino)))
             elif not _is_utf8(rel_path):
                 if entry.name.endswith(".parquet"):
-                    raise StorageError(
-                        f"{os.fsencode(entry.path)!r}: a shard whose name is not UTF-8", None, "rename it"
-                    )
+                    raise _unnameable(entry.path)
             elif (is_file := _is(entry.is_file)) or entry.is_symlink():
                 with suppress(FileNotFoundError):
                     # a dangling link is listed, so that whoever opens it reports it
@@ -219,6 +218,18 @@ def _is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _unnameable(path: str) -> StorageError:
+    """Returns what is wrong with the path of a shard: its bytes, or the encoding in which this process reads it."""
+    name = os.fsencode(path)
+    try:
+        text = name.decode()
+    except UnicodeDecodeError:
+        return StorageError(f"{name!r}: a shard whose name is not UTF-8", None, "rename it")
+    encoding = sys.getfilesystemencoding()
+    message = f"{text!r}: a shard whose name cannot be read: the encoding of this locale is {encoding}, not UTF-8"
+    return StorageError(message, None, "PYTHONUTF8=1 in the environment, or a locale of UTF-8")
 
 
 @contextmanager
