@@ -228,7 +228,7 @@ def test_an_interrupt_ends_with_130_and_no_traceback(sent):
     with subprocess.Popen(
         [sys.executable, "-c", WAITS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout.readline() == "waiting\n"
+        assert process.stderr.readline() == "waiting\n"
         process.send_signal(sent)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -240,7 +240,7 @@ def test_an_interrupt_of_code_that_was_made_from_text_ends_with_130_too(tmp_path
     with subprocess.Popen(
         [sys.executable, "-m", "waits"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout.readline() == "waiting\n"
+        assert process.stderr.readline() == "waiting\n"
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
     assert process.returncode == 130
