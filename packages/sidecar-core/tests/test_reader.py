@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sidecar_core.errors import AlignmentError, ShardError, StorageNotFoundError, UsageError
 from sidecar_core.pipeline import build_pipeline
 from sidecar_core.reader import AlignedDatasets, open_aligned
+from sidecar_core.storage import open_storage
 from sidecar_core.testing.datasets import damage_column
 from sidecar_core.testing.engine import run_every_shard
 from sidecar_core.testing.example_dataset import example_dataset, example_table
@@ -136,6 +137,11 @@ def test_a_prefix_is_no_list_of_prefixes(folders):
         open_aligned(main, one, key_column="image_key")
     with pytest.raises(UsageError, match="a list of paths"):
         open_aligned(main, [one], key_column="image_key", shards="0.parquet")
+    with pytest.raises(UsageError, match="shards is 5"):
+        open_aligned(main, [one], key_column="image_key", shards=5)
+    paths = [info.rel_path for info in open_storage(str(main)).list_shards()]
+    read = open_aligned(main, [one], key_column="image_key", shards=iter(paths)).read_all()
+    assert read == open_aligned(main, [one], key_column="image_key").read_all()
     with pytest.raises(UsageError, match="columns is 'n'"):
         open_aligned(main, [one], key_column="image_key", columns="n")
     with pytest.raises(UsageError, match="missing is 'nulls'"):

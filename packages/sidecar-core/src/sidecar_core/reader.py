@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,14 +187,14 @@ class AlignedDatasets:
             return self.shards
         if isinstance(shards, slice):
             return self.shards[shards]
-        if isinstance(shards, str):
+        if isinstance(shards, str) or not isinstance(shards, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"shards is {shards!r}", "a list of paths, or a slice", "put it in brackets")
-        known = set(self.shards)
-        for rel_path in shards:
+        chosen, known = list(shards), set(self.shards)
+        for rel_path in chosen:
             if rel_path not in known:
                 message = f"no shard {rel_path!r} at {self.sources[0].storage.prefix}"
                 raise UsageError(f"{message}{did_you_mean(rel_path, self.shards)}")
-        return shards
+        return chosen
 
     def _batches(self, schema: pa.Schema, shards: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         sources = [
