@@ -282,3 +282,21 @@ def test_a_key_that_is_nan_comes_through(tmp_path, make_pipeline):
     made = read_dataset(tmp_path / "out")["s.parquet"]
     assert first_misaligned(made.column("image_key"), keys, null_matches_null=True) is None
     assert made.column("byte_length").to_pylist() == [1, 2, 0]
+
+
+def test_an_op_that_ends_the_program_fails_its_shard_and_ray_may_end_a_worker(tmp_path, make_pipeline, monkeypatch):
+    write_main(tmp_path / "main", {"s.parquet": [b"x"]})
+    pipeline = make_pipeline([{"type": "measure_bytes"}])
+    ending = SystemExit(4)
+
+    def end(op, table, ctx):
+        raise ending
+
+    monkeypatch.setattr(type(pipeline.operations[0]), "apply", end)
+    with pytest.raises(
+        OpError, match=r"op 'measure_bytes' raised SystemExit: it called sys.exit\(4\), at .*test_execute"
+    ):
+        run(pipeline, tmp_path)
+    ending.ray_terminate_msg = "The process receives a SIGTERM."
+    with pytest.raises(SystemExit):
+        run(pipeline, tmp_path)
