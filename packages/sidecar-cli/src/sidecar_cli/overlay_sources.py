@@ -86,11 +86,9 @@ def require_shards(source: OverlaySource) -> None:
         if not storage.list_shards(missing_ok=True):
             raise UsageError(f"no shards at {storage.prefix}", None, f"{flag}=PREFIX")
     if source.crop is not None and not source.crop.list_shards(missing_ok=True):
-        raise UsageError(
-            f"no shards at {source.crop.prefix}",
-            None,
-            f"the sidecar's prefix (of a pipeline: --output-prefix), or --main-prefix {source.main.prefix} alone",
-        )
+        main = f"--main-prefix {shlex.quote(source.main.prefix)}"
+        fix = f"the sidecar's prefix (of a pipeline: --output-prefix), or {main} alone"
+        raise UsageError(f"no shards at {source.crop.prefix}", None, fix)
 
 
 def _of_pipeline(pipeline: Pipeline, options: Mapping[str, Any]) -> OverlaySource:
