@@ -196,6 +196,15 @@ workers: .inf
     ]
 
 
+def test_yes_is_none_of_several_numbers():
+    class Choice(StrictModel):
+        level: Literal[1, 2]
+        given: Literal[True] | None = None
+
+    assert problems_of("{level: yes, given: yes}", Choice)[0] == "f.yaml:1:9: level: unknown level true"
+    assert len(problems_of("{level: yes, given: yes}", Choice)) == 2
+
+
 def test_other_numbers_stay_what_they_were():
     model = validate_model(Numbers, parse_yaml("{flag: yes, many: [{width: 3.0, ratio: 2}], shares: 1}"))
     assert (model.flag, model.many[0].width, model.many[0].ratio, model.shares) == (True, 3, 2.0, 1.0)

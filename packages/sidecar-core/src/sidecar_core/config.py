@@ -6,24 +6,21 @@ import copy
 import re
 import typing
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationError
-from pydantic_core import PydanticKnownError
-from pydantic_core.core_schema import no_info_before_validator_function
+from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from sidecar_core.errors import ConfigError, SidecarError
 from sidecar_core.problems import Problem, did_you_mean
 from sidecar_core.yaml_document import Loc, YamlDocument, describe, key_path, parse_yaml, read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
-    from pydantic import GetCoreSchemaHandler
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
-    from pydantic_core.core_schema import CoreSchema
 
 __all__ = [
     "NAME_PATTERN",
@@ -47,42 +44,12 @@ _NAME = re.compile(NAME_PATTERN)
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
-_SCHEMAS_INSIDE = (
-    *("schema", "fields", "items_schema", "keys_schema", "values_schema", "choices", "steps", "definitions"),
-    *("lax_schema", "strict_schema", "json_schema", "python_schema"),
-)
 
+@dataclass(frozen=True)
+class _YesOrNo:
+    """Stands for a bool where a number may stand: to Python and pydantic `yes` would be 1."""
 
-def _int_is_no_bool(value: object) -> object:
-    if isinstance(value, bool):
-        raise PydanticKnownError("int_type")
-    return value
-
-
-def _float_is_no_bool(value: object) -> object:
-    if isinstance(value, bool):
-        raise PydanticKnownError("float_type")
-    return value
-
-
-def _without_bools(schema: Any) -> Any:  # noqa: ANN401 - pydantic's schemas are dictionaries of many kinds
-    """Returns a pydantic schema whose numbers take no `yes`, which Python and pydantic take for 1."""
-    if isinstance(schema, (list, tuple)):
-        return type(schema)(_without_bools(each) for each in cast("Sequence[Any]", schema))
-    if not isinstance(schema, dict):
-        return schema
-    found = cast("dict[str, Any]", schema)
-    kind = found.get("type")
-    if kind in ("int", "float"):
-        return no_info_before_validator_function(
-            _int_is_no_bool if kind == "int" else _float_is_no_bool, cast("CoreSchema", found)
-        )
-    if found.get("type") == "function-before" and found["function"]["function"] in (_int_is_no_bool, _float_is_no_bool):
-        return found
-    if kind in ("model-fields", "typed-dict", "tagged-union"):
-        key = "choices" if kind == "tagged-union" else "fields"
-        return {**found, key: {name: _without_bools(each) for name, each in found[key].items()}}
-    return {key: _without_bools(value) if key in _SCHEMAS_INSIDE else value for key, value in found.items()}
+    value: bool
 
 
 class StrictModel(BaseModel):
@@ -90,9 +57,24 @@ class StrictModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    @field_validator("*", mode="before")
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return _without_bools(handler(source))
+    def _yes_is_no_number(cls, value: object, info: ValidationInfo) -> object:
+        field = cls.model_fields.get(info.field_name or "")
+        return value if field is None or _takes_bools(field.annotation) else _marked(value)
+
+
+def _takes_bools(annotation: object) -> bool:
+    """Returns whether a bool may stand somewhere in what an annotation allows, models inside it left aside."""
+    if annotation is bool or annotation is object or annotation is Any or isinstance(annotation, bool):
+        return True
+    return any(_takes_bools(inner) for inner in typing.get_args(annotation))
+
+
+def _marked(value: object) -> object:
+    if isinstance(value, bool):
+        return _YesOrNo(value)
+    return [_marked(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
 
 
 def check_name(text: str, what: str) -> str:
@@ -227,7 +209,8 @@ def _located(model: type[BaseModel], detail: ErrorDetails, document: YamlDocumen
         return
     loc = document.existing(loc)
     name = next((part for part in reversed(loc) if isinstance(part, str)), "value")
-    found = describe(detail["input"])
+    given = detail["input"]
+    found = describe(given.value if isinstance(given, _YesOrNo) else given)
     if kind == "extra_forbidden":
         yield _unknown_key(model, detail, document, loc)
     elif kind in ("literal_error", "enum"):
