@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from pathlib import Path
 
 import pytest
 from sidecar_cli.whole_files import write_whole_files
@@ -47,6 +48,29 @@ def test_a_file_that_came_meanwhile_is_kept(tmp_path):
     with pytest.raises(RefusedError, match="a' exists"):
         write_whole_files({tmp_path / "a": ["1"], tmp_path / "b": pieces()}, replace=False)
     assert contents(tmp_path) == {"a": "mine"}
+
+
+def test_a_file_that_comes_at_the_last_moment_is_kept(tmp_path, monkeypatch):
+    link = Path.hardlink_to
+
+    def hardlink_to(path, partial):
+        if path.name == "b":
+            path.write_text("mine")
+        link(path, partial)
+
+    monkeypatch.setattr(Path, "hardlink_to", hardlink_to)
+    with pytest.raises(RefusedError, match="b' exists"):
+        write_whole_files({tmp_path / "a": ["1"], tmp_path / "b": ["2"]}, replace=False)
+    assert contents(tmp_path) == {"b": "mine"}
+
+
+def test_a_file_system_without_hard_links_will_do(tmp_path, monkeypatch):
+    def hardlink_to(path, partial):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(Path, "hardlink_to", hardlink_to)
+    write_whole_files({tmp_path / "a": ["1"], tmp_path / "b": ["2"]}, replace=False)
+    assert contents(tmp_path) == {"a": "1", "b": "2"}
 
 
 def test_a_link_stays_one_and_a_file_keeps_its_permissions(tmp_path):

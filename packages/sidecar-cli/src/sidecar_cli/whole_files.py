@@ -24,7 +24,8 @@ def write_whole_files(files: Mapping[Path, Iterable[str]], *, replace: bool, fix
 
     Args:
         files: the pieces of their text; folders are made when absent.
-        replace: replace files that are there, each in one step.
+        replace: replace files that are there. Each is replaced in one step; when one of several cannot be, those before
+            it are the new ones.
         fix: what to do when one cannot be written.
 
     Returns:
@@ -32,7 +33,7 @@ def write_whole_files(files: Mapping[Path, Iterable[str]], *, replace: bool, fix
 
     Raises:
         RefusedError: a file exists, and `replace` does not say to replace it.
-        StorageError: a file cannot be written; then none is.
+        StorageError: a file cannot be written; then none is there that was not there before.
     """
     size_bytes = 0
     with ExitStack() as undo:
@@ -48,14 +49,19 @@ def write_whole_files(files: Mapping[Path, Iterable[str]], *, replace: bool, fix
         if not replace:
             for path in partials:
                 refuse_existing_file(path)
-        new = [path for path in partials if not path.exists()]
+        made: list[Path] = []
         for path, partial in partials.items():
+            is_new = not path.exists()
             try:
-                partial.replace(_real(path))
+                _publish(partial, _real(path), replace=replace)
             except OSError as error:
-                for each in new:
+                for each in made:
                     each.unlink(missing_ok=True)
+                if isinstance(error, FileExistsError):  # made by somebody else since
+                    refuse_existing_file(path)
                 raise _unwritable(path, error, fix) from error
+            if is_new:
+                made.append(path)
     return size_bytes
 
 
@@ -77,6 +83,19 @@ def _write(path: Path, partial: Path, pieces: Iterable[str]) -> int:
     if path.exists():
         shutil.copymode(path, partial)
     return partial.stat().st_size
+
+
+def _publish(partial: Path, path: Path, *, replace: bool) -> None:
+    if not replace:
+        try:
+            path.hardlink_to(partial)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            refuse_existing_file(path)
+        else:
+            return
+    partial.replace(path)
 
 
 def _real(path: Path) -> Path:
