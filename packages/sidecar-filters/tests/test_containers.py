@@ -124,7 +124,8 @@ def test_jpeg_fill_bytes_restarts_and_thumbnails_are_no_ends():
         (b"8BPS\0\1", "PSD"),
         (b"%PDF-1.7", "PDF"),
         (b"qoif\0\0", "QOI"),
-        (b"DDS |\0", "DDS"),
+        (b"DDS |\0\0\0", "DDS"),
+        (b"DDS is a format for textures", None),
         (b"BLP2\1\0", "BLP"),
     ],
 )

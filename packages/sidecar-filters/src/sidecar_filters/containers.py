@@ -31,7 +31,7 @@ _SIGNATURES: Final = (
     ((_JP2_SIGNATURE, b"\xff\x4f\xff\x51"), "JPEG2000"),
     ((b"\x00\x00\x00\x0cJXL \r\n\x87\n", b"\xff\x0a"), "JXL"),
     (b"8BPS", "PSD"),
-    (b"DDS ", "DDS"),
+    (b"DDS \x7c\0\0\0", "DDS"),
     ((b"BLP1", b"BLP2"), "BLP"),
     (b"%PDF", "PDF"),
     (b"%!PS", "EPS"),

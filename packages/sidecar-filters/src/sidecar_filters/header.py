@@ -36,6 +36,7 @@ _PILLOW_PLUGINS: Final = {
 }
 _JPEG_MODES: Final = {1: "L", 3: "RGB", 4: "CMYK"}
 _ORIENTATION: Final = 0x0112
+_EXIF_SIGNATURES: Final = (b"II*\0", b"MM\0*")
 
 
 class Header:
@@ -103,7 +104,7 @@ class Header:
         block = self.container.exif if self.container is not None else None
         if block is None and self._image is not None:
             block = self._image.info.get("exif")
-        if block:
+        if block and block.removeprefix(b"Exif\0\0").startswith(_EXIF_SIGNATURES):  # Pillow takes others too
             found.load(block)
         return found
 

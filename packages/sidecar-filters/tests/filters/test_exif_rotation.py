@@ -107,6 +107,12 @@ def test_exif_counts_beside_xmp(kind):
     assert rotation(with_text_orientation(kind, 6, exif))["orientation"] == 8
 
 
+@pytest.mark.parametrize(("start", "expected"), [(b"II*\0", 6), (b"II\0*", None), (b"II+\0", None)])
+def test_a_block_of_another_number_than_42_is_no_exif(start, expected):
+    block = b"Exif\0\0" + start + b"\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06" + bytes(7)
+    assert rotation(saved(Image.fromarray(scene(40, 24)), "JPEG", exif=block))["orientation"] == expected
+
+
 def test_the_orientation_of_a_png_counts_that_pillow_does_not_open():
     png = saved(Image.fromarray(scene(40, 24)), "PNG")
     exif = b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06" + bytes(7)
