@@ -198,6 +198,25 @@ def test_interrupted_again_and_again(make_engine, layout, one_run):
         assert (engine.calls, engine.contents) == ([], expected), (first, second)
 
 
+def test_many_scattered_rows_keep_a_footer_small(make_engine, monkeypatch):
+    monkeypatch.setattr("sidecar_core.retry._MOST_NOTED_RUNS", 1)
+    layout = "reasons in one of three"
+    expected, _ = undisturbed(make_engine, layout)
+    engine = make_engine(layout)
+    engine.fail(FAILING, 1)
+    engine.run()
+    engine.fail(QUIET, 3)
+    engine.interrupt(commits=1)
+    together = [read_footer(output, SHARD).together for output in engine.outputs]
+    (noted,) = [each for each in together if each is not None]
+    assert all(len(runs) == 1 for runs in noted.rows.values())
+    engine.retry()
+    assert [invalid for _, invalid in engine.contents] == [invalid for _, invalid in expected]
+    engine.fail(QUIET, 4)
+    engine.retry()
+    assert engine.calls == []
+
+
 @pytest.mark.parametrize("layout", ["reasons first", "reasons last", "each keeps the other's"])
 def test_a_retry_for_another_reason_ends_what_was_begun(make_engine, layout):
     failing = {2: {"score": "timeout"}, 3: {"picture": "timeout", "score": "timeout"}}

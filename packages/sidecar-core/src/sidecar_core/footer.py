@@ -52,7 +52,7 @@ class ReplacedTogether:
     Attributes:
         id: unique to this replacement, and the same in each of its files.
         was: per output, by its name, the `FooterInfo.made_by` of the file that was replaced.
-        rows: per output, the replaced rows as runs of first row and length.
+        rows: per output, runs of first row and length in which the replaced rows are.
     """
 
     id: str

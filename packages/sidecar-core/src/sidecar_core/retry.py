@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from sidecar_core.shard_writer import ShardWriter
     from sidecar_core.side_inputs import SiblingSpec
 
+_MOST_NOTED_RUNS = 500
+
 
 @dataclass(frozen=True)
 class RetriedShard:
@@ -220,8 +222,17 @@ def _together(splices: list[_Splice], held: list[HeldShard]) -> ReplacedTogether
     return ReplacedTogether(
         id=secrets.token_hex(16),
         was={splice.output.name: held[splice.index].footer.made_by for splice in splices},
-        rows={splice.output.name: tuple(_runs(splice.rows)) for splice in splices},
+        rows={splice.output.name: _noted_runs(splice.rows) for splice in splices},
     )
+
+
+def _noted_runs(chosen: pa.BooleanArray) -> tuple[tuple[int, int], ...]:
+    """Returns runs in which all of the rows are; one where they are many, so that a footer is still read at once."""
+    runs = _runs(chosen)
+    if len(runs) <= _MOST_NOTED_RUNS:
+        return tuple(runs)
+    first, last = runs[0][0], sum(runs[-1])
+    return ((first, last - first),)
 
 
 def _open(scope: ExitStack, plan: RunPlan, shard: PlannedShard, resources: ShardResources, index: int) -> ShardWriter:
@@ -253,7 +264,14 @@ def _stream(
                 for splice in splices:
                     splice.write(batch, computed, plan.key_column)
                 if resources.on_rows is not None:
-                    resources.on_rows(sum(table.num_rows for _, table in computed), 0)
+                    resources.on_rows(sum(table.num_rows for _, table in computed), _most_invalid(computed, chosen))
+
+
+def _most_invalid(computed: list[tuple[int, pa.Table]], chosen: ChosenRows) -> int:
+    """Returns how many of the computed rows have a reason still, at the path of reasons that has most."""
+    return max(
+        sum(table.num_rows - reasons_at(table, path).null_count for _, table in computed) for path in chosen.reasons
+    )
 
 
 def _runs(chosen: pa.BooleanArray) -> list[tuple[int, int]]:
