@@ -39,7 +39,7 @@ def test_of_an_output_that_was_complete(sidecar_here, team):
     ("changed", "said"),
     [
         ({}, "the same command with --skip-existing goes on"),
-        ({"command": ["sidecar", "run", "x.yaml", "--overwrite"]}, "the same command begins anew"),
+        ({"replaces": True}, "the same command begins anew"),
         ({"kind": "retry"}, "the same command goes on"),
     ],
     ids=["run", "overwrite", "retry"],

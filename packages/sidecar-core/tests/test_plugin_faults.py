@@ -45,6 +45,14 @@ def test_the_innermost_line_of_their_own_code_is_named(module):
     assert "outer_of_test_faults.py" in traceback_text(error)
 
 
+def test_an_error_that_cannot_say_what_it_is():
+    class MuteError(ValueError):
+        def __str__(self):
+            raise RuntimeError("no")
+
+    assert words_of(MuteError()) == "MuteError, whose text cannot be had"
+
+
 def test_a_line_is_named_below_code_that_is_compiled_installed_or_pythons(module):
     path = module("calls_of_test_faults", "import json\nimport pyarrow.compute as pc\n\njson.loads('{')\n")
     assert words_of(raised_by("calls_of_test_faults")).endswith(f", at {path}:4")

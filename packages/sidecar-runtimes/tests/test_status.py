@@ -43,6 +43,16 @@ def test_what_the_last_run_did(output):
     assert [each["shard"] for each in found.failed_shards] == ["part-2.parquet"]
 
 
+def test_a_run_that_replaces_what_was_there_says_so(output, tmp_path, make_pipeline):
+    assert not any(run.replaces for run in output_status(output).runs)
+    overwriting = RunOptions(output_prefix=f"{tmp_path}/out", workers=1, overwrite=True)
+    execute_run(prepare_run(make_pipeline(), overwriting), command=["a program without flags"])
+    assert output_status(output).runs[0].replaces
+    elsewhere = RunOptions(output_prefix=f"{tmp_path}/new", workers=1, overwrite=True)
+    execute_run(prepare_run(make_pipeline(), elsewhere), command=["sidecar", "run", "--overwrite"])
+    assert not output_status(open_storage(f"{tmp_path}/new/")).runs[0].replaces
+
+
 def test_shards_that_no_manifest_knows_are_counted(output, tmp_path):
     (tmp_path / "out/of-another.parquet").write_bytes(b"1234")
     assert output_status(output).shards == 4

@@ -91,7 +91,7 @@ def _state(run: RunStatus) -> str:
 def _how_to_go_on(run: RunStatus) -> str:
     if run.kind == "retry":
         return "the same command goes on"
-    if run.overwrites:
+    if run.replaces:
         return "the same command begins anew"
     return "the same command with --skip-existing goes on"
 

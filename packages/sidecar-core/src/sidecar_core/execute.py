@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import re
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -279,7 +278,7 @@ def open_writer(output: PlannedOutput, folder: Path, rel_path: str) -> ShardWrit
     A key of an object store is no path: it may begin with `/`, hold `..` or `//`, or be longer than a file's name may
     be. So the file is named by a hash of it, and by as much of its last part as any disk takes.
     """
-    digest = hashlib.blake2b(os.fsencode(rel_path), digest_size=16).hexdigest()
+    digest = hashlib.blake2b(rel_path.encode(errors="surrogateescape"), digest_size=16).hexdigest()
     readable = _UNSAFE.sub("_", rel_path.rpartition("/")[2])[-_SHOWN_NAME:]
     path = folder / output.name / f"{digest}-{readable}"
     path.parent.mkdir(parents=True, exist_ok=True)

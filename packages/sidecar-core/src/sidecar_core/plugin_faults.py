@@ -21,7 +21,10 @@ def words_of(error: BaseException, *, of: str = "") -> str:
         of: the module whose code was called; it may be one of an installed package. Of other installed packages,
             Python and sidecar no line is named.
     """
-    what = f"{type(error).__name__}: {error}"
+    try:
+        what = f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - it is other people's code
+        what = f"{type(error).__name__}, whose text cannot be had"
     if isinstance(error, SystemExit):
         what = f"SystemExit: it called sys.exit({'' if error.code is None else repr(error.code)})"
     place = _place_of(error, of.partition(".")[0])

@@ -238,7 +238,10 @@ def write_receipt(
         text = json.dumps(asdict(receipt), indent=2, ensure_ascii=False)
         output.write_bytes(f"{RUN_FOLDER}/{verifier}.json", text.encode(errors="backslashreplace"))
     except StorageError as error:
-        _logger.warning("no receipt is left: %s", error)
+        stands = (
+            "" if report.ok else "\n  an earlier receipt may still say that all is well: do not trust it, or remove it"
+        )
+        _logger.warning("no receipt is left: %s%s", error, stands)
         return None
     return receipt
 

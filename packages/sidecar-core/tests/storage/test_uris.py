@@ -118,6 +118,7 @@ def test_overlap_sees_through_symlinks(tmp_path):
         ("/d/main/", "a/b/part-00"),
         ("/d/main/", "..a/b.c"),
         ("/d/main/", "~/x"),
+        ("/d/main/", "flickr:/p"),
         ("s3://b/main/", "/a//./../b"),  # keys are taken literally
         ("gs://b/main/", "flickr/"),
     ],

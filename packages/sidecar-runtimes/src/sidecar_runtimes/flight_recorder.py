@@ -104,7 +104,7 @@ def _flights() -> Path:
 
 
 def _mark(rel_path: str) -> str:
-    return "shard-" + hashlib.blake2b(os.fsencode(rel_path), digest_size=16).hexdigest()
+    return "shard-" + hashlib.blake2b(rel_path.encode(errors="surrogateescape"), digest_size=16).hexdigest()
 
 
 def _text(file: Path) -> str:

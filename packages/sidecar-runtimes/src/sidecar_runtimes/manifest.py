@@ -79,7 +79,7 @@ class RunManifest:
 
     Use as a context manager; leaving it without `finish` records an interrupted run. With `retried`, it tells of
     a retry of the rows with these reasons: its rows are those that were computed again. `remarks` are what ops want
-    to be known of the run.
+    to be known of the run, and `replaces` tells whether it replaces shards that were there before it.
 
     Attributes:
         problem: why its last state could not be written, or None.
@@ -95,10 +95,12 @@ class RunManifest:
         command: Sequence[str] | None = None,
         retried: Sequence[str] = (),
         remarks: Sequence[str] = (),
+        replaces: bool = False,
     ) -> None:
         self._plan = plan
         self._retried = list(retried)
         self._remarks = list(remarks)
+        self._replaces = replaces
         self._outputs = outputs
         self._tally = tally
         self._runtime = runtime
@@ -148,6 +150,7 @@ class RunManifest:
             "retried_reasons": self._retried,
             "outcome": self._outcome,
             "remarks": self._remarks,
+            "replaces": self._replaces,
             "started": self._started.isoformat(timespec="seconds"),
             "written": now.isoformat(timespec="seconds"),
             "elapsed_s": round(elapsed_s, 3),

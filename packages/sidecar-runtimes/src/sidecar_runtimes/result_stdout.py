@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sidecar_runtimes.program import discard_stdout
@@ -91,7 +91,7 @@ def _flush() -> None:
     except OSError:
         discard_stdout()
         sys.stdout.flush()
-    except ValueError:  # somebody closed it
+    except (ValueError, AttributeError):  # somebody closed it, or it is none
         return
 
 
@@ -99,9 +99,7 @@ def _flush_native() -> None:
     """Flushes what native code has printed, which the C library else writes when the process ends."""
     import ctypes
 
-    library = ctypes.CDLL(None)
-    with suppress(ValueError, AttributeError):  # not everywhere is it called so
-        library.fflush(ctypes.c_void_p.in_dll(library, "stdout"))
+    ctypes.CDLL(None).fflush(None)
 
 
 def _descriptor_of(stream: TextIO) -> int | None:

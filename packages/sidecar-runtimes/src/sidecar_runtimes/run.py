@@ -72,6 +72,11 @@ class PreparedRun:
     others: OtherShards = NO_OTHERS
 
     @property
+    def replaces(self) -> bool:
+        """Whether shards that were there before are replaced, whatever made them: the same run, again, begins anew."""
+        return self.options.overwrite and self.states[ShardState.MISSING] < len(self.standings)
+
+    @property
     def where(self) -> str:
         """The outputs' prefixes, as messages name them."""
         return ", ".join(output.prefix for output in self.plan.outputs)
@@ -188,6 +193,7 @@ def execute_run(
             skipped=prepared.skipped,
             command=command,
             remarks=prepared.remarks,
+            replaces=prepared.replaces,
         )
         report = process_shards(work, runtime, observer or SilentObserver(), leases, stop=stop)
         if report.ok:

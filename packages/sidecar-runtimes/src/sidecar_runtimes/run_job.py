@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from sidecar_runtimes.choose import choose_runtime
 from sidecar_runtimes.options import chosen_runtime, parse_named_prefixes
 from sidecar_runtimes.program import say
-from sidecar_runtimes.resume import ShardState
 from sidecar_runtimes.run import PreparedRun, RunOptions, execute_run, prepare_run, refuse_to_harm
 from sidecar_runtimes.run_words import describe_dry_run, describe_run, dry_run_view, run_view
 
@@ -99,7 +98,7 @@ def run_job(
     try:
         report = execute_run(prepared, observer=program.open_progress())
     except KeyboardInterrupt:
-        how = "The same command begins anew, since --overwrite replaces all" if _begins_anew(prepared) else "To go on"
+        how = "The same command begins anew, since --overwrite replaces all" if prepared.replaces else "To go on"
         say(f"interrupted; no partial shard is left. {how}:\n  {resume}")
         raise
     program.show(describe_run(report), run_view(report))
@@ -112,7 +111,7 @@ def resume_command(prepared: PreparedRun, program: Program) -> str:
     A run that replaces what was there begins anew: of the shards that are there, `--skip-existing` would take those
     that were not replaced yet for done.
     """
-    left_out = ("--steal-lease",) if _begins_anew(prepared) else ("--steal-lease", "--overwrite")
+    left_out = ("--steal-lease",) if prepared.replaces else ("--steal-lease", "--overwrite")
     arguments = list(program.arguments)
     end = arguments.index("--") if "--" in arguments else len(arguments)
     words = [word for word in arguments[:end] if word not in left_out]
@@ -123,8 +122,3 @@ def resume_command(prepared: PreparedRun, program: Program) -> str:
     if not ("--skip-existing" in words or "--overwrite" in words):
         words.append("--skip-existing")
     return f"{program.name} {shlex.join([*words, *arguments[end:]])}"
-
-
-def _begins_anew(prepared: PreparedRun) -> bool:
-    """Returns whether the run replaces shards that were there before it."""
-    return prepared.options.overwrite and prepared.states[ShardState.MISSING] < len(prepared.standings)

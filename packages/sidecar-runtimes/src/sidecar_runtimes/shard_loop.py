@@ -74,6 +74,7 @@ class RunWork:
         command: the command line for the manifest; default this process's.
         retried: the reasons of a retry.
         remarks: what the manifest says besides.
+        replaces: whether shards that were there before are replaced, whatever made them.
     """
 
     plan: RunPlan
@@ -84,6 +85,7 @@ class RunWork:
     command: Sequence[str] | None = None
     retried: Sequence[str] = ()
     remarks: Sequence[str] = ()
+    replaces: bool = False
 
 
 def process_shards(
@@ -118,6 +120,7 @@ def process_shards(
         command=work.command,
         retried=work.retried,
         remarks=work.remarks,
+        replaces=work.replaces,
     )
     with manifest:
         observer.started(len(shards), work.skipped)

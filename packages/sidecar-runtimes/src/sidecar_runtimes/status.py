@@ -42,7 +42,7 @@ class RunStatus:
         shards_per_s: shards a second, likewise.
         eta_s: seconds that the rest takes at that rate, of a run that goes on; None when it cannot be told.
         invalid: invalid rows of this output by reason.
-        overwrites: whether `--overwrite` is in its command line.
+        replaces: whether it replaces shards that were there before it, so that the same command begins anew.
     """
 
     run_id: str
@@ -58,7 +58,7 @@ class RunStatus:
     shards_per_s: float
     eta_s: float | None
     invalid: Mapping[str, int]
-    overwrites: bool
+    replaces: bool
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def _run_status(manifest: Mapping[str, Any], holder: str | None) -> RunStatus:
         shards_per_s=round(rate, 4),
         eta_s=round(max(0.0, left / rate - since_s), 1) if running and rate else None,
         invalid=dict(manifest["invalid"]),
-        overwrites="--overwrite" in manifest.get("command", ()),
+        replaces=bool(manifest.get("replaces", False)),
     )
 
 

@@ -16,6 +16,7 @@ _EXPECTED = "a local path, file://, s3:// or gs://"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _NEAREST_SCHEME = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+_SCHEMES = ("file", *OBJECT_SCHEMES, *_NEAREST_SCHEME)
 
 
 def normalise_prefix(text: str, *, relative_to: Path | None = None) -> str:
@@ -65,7 +66,9 @@ def check_subprefix(subprefix: str, prefix: str) -> None:
         UsageError: names the part below the prefix when `subprefix` leads there in another way.
     """
     is_local = scheme_of(prefix) == "file"
-    is_absolute = _SCHEME.match(subprefix) is not None or (is_local and subprefix.startswith("/"))
+    scheme = _SCHEME.match(subprefix)
+    is_uri = scheme is not None and (scheme[1] in _SCHEMES or subprefix.startswith("/", scheme.end()))
+    is_absolute = is_uri or (is_local and subprefix.startswith("/"))
     folders = subprefix.split("/")[:-1]
     if not is_absolute and "\0" not in subprefix and not (is_local and {"", ".", ".."} & {*folders}):
         return
