@@ -324,6 +324,7 @@ def test_a_whole_file_that_is_not_the_right_one_is_found(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("much_memory")
 def test_more_than_two_gib_in_a_binary_column(tmp_path):
     size = 1_200_000_000
     zeros = pa.py_buffer(mmap.mmap(-1, size))  # pages of zeros that take no memory until they are written

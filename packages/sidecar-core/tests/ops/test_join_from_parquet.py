@@ -239,6 +239,7 @@ def test_a_key_that_the_source_has_twice_is_an_error_unless_said(source):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("much_memory")
 def test_more_than_2_gib_of_joined_bytes(source):
     """One value of 700 MB for four rows of one batch, of which two had 700 MB before."""
     large = b"x" * 700_000_000

@@ -69,6 +69,7 @@ def test_values_are_mapped_and_not_copied(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("much_memory")
 def test_an_answer_of_more_than_two_gib(tmp_path):
     schema = pa.schema([("key", pa.int64()), ("image", pa.binary())])
     with RowFileWriter(tmp_path / "rows", schema) as writer:
