@@ -38,27 +38,10 @@ def test_json_ignores_the_view_and_keeps_unicode(capsys):
     assert "not this" not in out
 
 
-NOISY_OP = """
-import ctypes
-from sidecar_core import BaseOp, register_op
-
-print("noise of an import")
-
-@register_op("noisy")
-class Noisy(BaseOp):
-    def apply(self, table, ctx):
-        print("noise of an op")
-        ctypes.CDLL(None).puts(b"noise of native code")
-        return table
-"""
-
-
 @pytest.mark.parametrize("as_json", [True, False], ids=["json", "text"])
 def test_what_ops_and_plugins_print_goes_to_stderr(sidecar, team, as_json):
-    (team.root / "noisy_ops.py").write_text(NOISY_OP)
     with team.pipeline.open("a") as file:
-        file.write("  - type: noisy\nplugins: [noisy_ops]\n")
-    environment = {"PYTHONPATH": str(team.root)}
+        file.write("  - type: noisy\nplugins: [sidecar_core.testing.noisy_ops]\n")
     out = ["--output-prefix", team.root / "out"]
     jobs = {
         ("run", team.pipeline, *out): ("an import", "an op", "native code"),
@@ -66,7 +49,7 @@ def test_what_ops_and_plugins_print_goes_to_stderr(sidecar, team, as_json):
         ("verify", team.pipeline, *out, "--all"): ("an import",),
     }
     for words, noises in jobs.items():
-        done = sidecar(*words, *(["--json"] if as_json else []), env=environment)
+        done = sidecar(*words, *(["--json"] if as_json else []))
         assert done.returncode == 0, (words, done.stderr)
         assert "noise" not in done.stdout
         assert not as_json or json.loads(done.stdout)

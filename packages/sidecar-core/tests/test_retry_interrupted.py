@@ -98,6 +98,15 @@ class Engine:
     def run(self):
         self.work(run_shard)
 
+    def replace_but_second(self, rows, generation):
+        """Makes the shard with failing rows, and all but the second output's again with these ones."""
+        self.fail(FAILING, 1)
+        self.run()
+        second = (self.folder / "out1" / SHARD).read_bytes()
+        self.fail(rows, generation)
+        self.run()
+        (self.folder / "out1" / SHARD).write_bytes(second)
+
     def retry(self, *reasons, commits=None, run_id=None):
         return self.work(
             lambda *given: retry_shard(*given, reasons=reasons or ("timeout",)), commits=commits, run_id=run_id
@@ -259,12 +268,7 @@ def test_the_report_of_the_next_retry_tells_what_the_rows_had(make_engine):
 def test_rows_are_chosen_from_every_output_that_keeps_their_reasons(make_engine):
     """As in files of which only the first was replaced, by a version that left no note of it."""
     engine = make_engine("reasons in both")
-    engine.fail(FAILING, 1)
-    engine.run()
-    old = (engine.folder / "out1" / SHARD).read_bytes()
-    engine.fail(QUIET, 1)
-    engine.run()
-    (engine.folder / "out1" / SHARD).write_bytes(old)
+    engine.replace_but_second(QUIET, 1)
     engine.fail(QUIET, 2)
     engine.retry()
     assert engine.calls == [(2, 2)]
@@ -276,12 +280,7 @@ def test_rows_are_chosen_from_every_output_that_keeps_their_reasons(make_engine)
 
 def test_an_output_counts_what_its_own_reasons_say(make_engine):
     engine = make_engine("reasons in both")
-    engine.fail(FAILING, 1)
-    engine.run()
-    old = (engine.folder / "out1" / SHARD).read_bytes()
-    engine.fail(QUIET, 1)
-    engine.run()
-    (engine.folder / "out1" / SHARD).write_bytes(old)
+    engine.replace_but_second(QUIET, 1)
     engine.fail({}, 2)
     engine.retry("missing")
     assert [invalid["score"] for _, invalid in engine.contents] == [{"crashed": 1}, {"timeout": 2, "crashed": 1}]
@@ -289,12 +288,7 @@ def test_an_output_counts_what_its_own_reasons_say(make_engine):
 
 def test_counted_rows_that_no_output_can_tell_are_an_error(make_engine):
     engine = make_engine("reasons first")
-    engine.fail(FAILING, 1)
-    engine.run()
-    old = (engine.folder / "out1" / SHARD).read_bytes()
-    engine.fail({2: {"score": "timeout"}}, 2)
-    engine.run()
-    (engine.folder / "out1" / SHARD).write_bytes(old)
+    engine.replace_but_second({2: {"score": "timeout"}}, 2)
     before = engine.contents
     with pytest.raises(ShardError, match=r"out1/a\.parquet: .*2 rows of 'score'.*1(.|\n)*remove that file"):
         engine.retry()

@@ -174,15 +174,18 @@ def commits(monkeypatch):
     return instead
 
 
-def reasons_apart(tmp_path, pipeline):
-    """The pipeline with its reasons in an output of their own, which counts nothing."""
+def with_two_rows_failed(tmp_path, pipeline):
+    """Runs the pipeline with its reasons in an output of their own, which counts nothing; returns that pipeline."""
     columns = [{"why": "score_reason"}, {"score": "score"}, {"score": "score", "image": "picture"}]
-    return build_pipeline(
+    apart = build_pipeline(
         pipeline.dataset,
         [{"type": "fail_listed", "folder": str(tmp_path)}],
         outputs=[OutputSpec(f"out{n}", f"{tmp_path}/out{n}/", each) for n, each in enumerate(columns)],
         plugins=("sidecar_core.testing.failing_ops",),
     )
+    fail(tmp_path, {"part-1.parquet#3": {"score": "timeout"}, "part-1.parquet#7": {"score": "timeout"}})
+    run(apart)
+    return apart
 
 
 def assert_mended(tmp_path):
@@ -201,9 +204,7 @@ def refuse():
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_commit_that_fails_once_is_made_up_for(tmp_path, pipeline, commits, number):
-    pipeline = reasons_apart(tmp_path, pipeline)
-    fail(tmp_path, {"part-1.parquet#3": {"score": "timeout"}, "part-1.parquet#7": {"score": "timeout"}})
-    run(pipeline)
+    pipeline = with_two_rows_failed(tmp_path, pipeline)
     fail(tmp_path, {}, generation=2)
     commits(number, refuse)
     report = retry(pipeline, "timeout", retries=1)
@@ -214,9 +215,7 @@ def test_a_commit_that_fails_once_is_made_up_for(tmp_path, pipeline, commits, nu
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_retry_whose_commit_fails_says_so_and_the_next_makes_up_for_it(tmp_path, pipeline, commits, number):
-    pipeline = reasons_apart(tmp_path, pipeline)
-    fail(tmp_path, {"part-1.parquet#3": {"score": "timeout"}, "part-1.parquet#7": {"score": "timeout"}})
-    run(pipeline)
+    pipeline = with_two_rows_failed(tmp_path, pipeline)
     fail(tmp_path, {}, generation=2)
     commits(number, refuse)
     assert not retry(pipeline, "timeout", retries=0).ok
@@ -227,9 +226,7 @@ def test_a_retry_whose_commit_fails_says_so_and_the_next_makes_up_for_it(tmp_pat
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_retry_that_is_killed_between_its_commits_is_ended_by_the_next(tmp_path, pipeline, number):
-    pipeline = reasons_apart(tmp_path, pipeline)
-    fail(tmp_path, {"part-1.parquet#3": {"score": "timeout"}, "part-1.parquet#7": {"score": "timeout"}})
-    run(pipeline)
+    pipeline = with_two_rows_failed(tmp_path, pipeline)
     fail(tmp_path, {"part-1.parquet#7": {"score": "crashed"}}, generation=3)
     (tmp_path / "pipeline.json").write_text(json.dumps(pipeline.to_json()))
     command = [sys.executable, "-c", KILLED, str(tmp_path / "pipeline.json"), str(number)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shlex
 import signal
 import subprocess
@@ -84,29 +83,12 @@ def test_a_pipeline_runs_with_values_set_and_stdout_is_the_result_alone(sidecar_
     assert sidecar_run("verify", "out").returncode == 0
 
 
-NOISY_OP = """
-import ctypes
-from sidecar_core import BaseOp, register_op
-
-print("noise of an import")
-
-@register_op("noisy")
-class Noisy(BaseOp):
-    def apply(self, table, ctx):
-        print("noise of an op")
-        ctypes.CDLL(None).puts(b"noise of native code")
-        return table
-"""
-
-
 def test_what_ops_and_plugins_print_goes_to_stderr(sidecar_run, image):
-    (image / "noisy_ops.py").write_text(NOISY_OP)
     path = image / PIPELINE
-    path.write_text(path.read_text().replace("ops]", "ops, noisy_ops]") + "  - {type: noisy}\n")
+    path.write_text(path.read_text().replace("ops]", "ops, sidecar_core.testing.noisy_ops]") + "  - {type: noisy}\n")
     for job in ([], ["verify", "--all"]):
         command = [*COMMAND, *job[:1], PIPELINE, *job[1:], "--set", MAIN, "--output-prefix", "out", "--json"]
-        environment = {**os.environ, "PYTHONPATH": str(image)}
-        done = subprocess.run(command, cwd=image, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=image, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["ok"] is True
         for noise in ("an import",) if job else ("an import", "an op", "native code"):

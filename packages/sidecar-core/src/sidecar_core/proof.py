@@ -204,6 +204,25 @@ class Receipt:
         return self.listing_digest == listing_digest(shards)
 
 
+def null_count(metadata: pq.FileMetaData, column: str, row_groups: Iterable[int] | None = None) -> int | None:
+    """Returns how many values of a flat column are null by its statistics, or None where they do not say.
+
+    Args:
+        metadata: of the Parquet file.
+        column: a column without fields or items.
+        row_groups: the row groups that count; default all.
+    """
+    total = 0
+    for number in range(metadata.num_row_groups) if row_groups is None else row_groups:
+        group = metadata.row_group(number)
+        columns = (group.column(index) for index in range(group.num_columns))
+        statistics = next((each.statistics for each in columns if each.path_in_schema == column), None)
+        if statistics is None or statistics.null_count is None:
+            return None
+        total += statistics.null_count
+    return total
+
+
 def listing_digest(shards: Iterable[ObjectInfo]) -> str:
     """Returns a digest of paths, sizes and versions: it changes whenever a shard is added, removed or rewritten."""
     digest = hashlib.blake2b(digest_size=16)

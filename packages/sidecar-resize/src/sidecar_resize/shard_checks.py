@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sidecar_core.errors import AlignmentError, ShardError, StorageError, WorkerCallFailed
 from sidecar_core.problems import counted
-from sidecar_core.proof import proven_shard
+from sidecar_core.proof import null_count, proven_shard
 
 from sidecar_resize.audit_columns import AUDIT_NAMES, audit_fields
 from sidecar_resize.picture_facts import PictureFacts, picture_facts
@@ -125,6 +125,17 @@ def find_audit_prefix(schema: pa.Schema) -> str:
 
 
 @dataclass(frozen=True)
+class _RowGroup:
+    """A row group of a shard, its place among the shard's rows, and the audit of each of its rows by name."""
+
+    file: pq.ParquetFile
+    number: int
+    rel_path: str
+    first: int
+    audits: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True)
 class ShardChecks:
     """Checks shards of one resized dataset against the main dataset's.
 
@@ -187,28 +198,21 @@ class ShardChecks:
             table = file.read_row_group(group, columns=names).rename_columns(["key", *AUDIT_NAMES])
             audits: list[dict[str, Any]] = table.to_pylist()
             self._count(audits, rel_path, first, findings)
+            held = _RowGroup(file, group, rel_path, first, audits)
             if any(first <= row < first + rows for row in chosen):
-                self._check_group(file, group, rel_path, first, audits, chosen, findings)
+                self._check_group(held, chosen, findings)
             else:
-                self._count_images(file, group, rel_path, first, audits, findings)
+                self._count_images(held, findings)
             first += rows
 
-    def _count_images(
-        self,
-        file: pq.ParquetFile,
-        group: int,
-        rel_path: str,
-        first: int,
-        audits: Sequence[dict[str, Any]],
-        findings: ShardFindings,
-    ) -> None:
+    def _count_images(self, held: _RowGroup, findings: ShardFindings) -> None:
         """Holds how many images a row group has by its statistics against the audit; reads none."""
-        invalid = sum(not audit["valid"] for audit in audits)
-        nulls = _null_count(file.metadata.row_group(group), self.columns.image)
+        invalid = sum(not audit["valid"] for audit in held.audits)
+        nulls = null_count(held.file.metadata, self.columns.image, [held.number])
         if nulls is not None and nulls != invalid:
             said = f"{counted(invalid, 'row')} invalid, and {counted(nulls, 'row')} without an image"
-            message = f"{rel_path} rows {first} to {first + len(audits) - 1}: {said}"
-            findings.problems.append(ResizedProblem(rel_path, None, "row", message))
+            message = f"{held.rel_path} rows {held.first} to {held.first + len(held.audits) - 1}: {said}"
+            findings.problems.append(ResizedProblem(held.rel_path, None, "row", message))
 
     def _count(self, audits: Sequence[dict[str, Any]], rel_path: str, first: int, findings: ShardFindings) -> None:
         for index, audit in enumerate(audits):
@@ -224,19 +228,11 @@ class ShardChecks:
                     examples.append(InvalidExample(rel_path, first + index, str(audit["key"]), audit["detail"]))
             self._note(problems, rel_path, first + index, findings)
 
-    def _check_group(
-        self,
-        file: pq.ParquetFile,
-        group: int,
-        rel_path: str,
-        first: int,
-        audits: Sequence[dict[str, Any]],
-        chosen: set[int],
-        findings: ShardFindings,
-    ) -> None:
+    def _check_group(self, held: _RowGroup, chosen: set[int], findings: ShardFindings) -> None:
         """Reads the row group's images in small batches, looks whether each is there, and decodes the chosen rows'."""
+        rel_path, first, audits = held.rel_path, held.first, held.audits
         at = 0
-        for batch in file.iter_batches(_ROWS_AT_ONCE, row_groups=[group], columns=[self.columns.image]):
+        for batch in held.file.iter_batches(_ROWS_AT_ONCE, row_groups=[held.number], columns=[self.columns.image]):
             lengths = pc.binary_length(batch.column(0)).to_pylist()  # pyright: ignore[reportCallIssue, reportArgumentType] - the stubs know few types
             for index, length in enumerate(lengths):
                 self._note(list(check_presence(audits[at + index], length)), rel_path, first + at + index, findings)
@@ -259,13 +255,6 @@ class ShardChecks:
         findings.problems += [
             ResizedProblem(rel_path, row, "row", f"{rel_path} row {row}: {said}") for said in problems
         ]
-
-
-def _null_count(group: pq.RowGroupMetaData, name: str) -> int | None:
-    """Returns how many values of a flat column are null by its statistics, or None where they do not say."""
-    columns = (group.column(index) for index in range(group.num_columns))
-    statistics = next((column.statistics for column in columns if column.path_in_schema == name), None)
-    return None if statistics is None else statistics.null_count
 
 
 def _failure(found: object) -> str:

@@ -35,9 +35,6 @@ class OtherShards:
     foreign: bool = False
 
 
-NO_OTHERS = OtherShards()
-
-
 def find_other_shards(
     plan: RunPlan,
     outputs: Sequence[Storage],

@@ -17,7 +17,6 @@ from sidecar_runtimes.choose import make_runtime
 from sidecar_runtimes.disk_space import refuse_small_disk
 from sidecar_runtimes.lease import RunLeases, refuse_held
 from sidecar_runtimes.other_shards import (
-    NO_OTHERS,
     OtherShards,
     describe_surplus,
     find_other_shards,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from sidecar_core.pipeline import Pipeline
     from sidecar_core.plan import PlannedShard, RunPlan
-    from sidecar_core.storage import ObjectInfo, Storage
+    from sidecar_core.storage import Storage
 
     from sidecar_runtimes.base import Runtime
     from sidecar_runtimes.progress import RunObserver
@@ -56,9 +55,9 @@ class PreparedRun:
         options: how to run.
         main: the main dataset.
         outputs: the storages of the outputs, in the plan's order.
-        remarks: what ops want the manifest to say.
         main_paths: paths of all shards of the main dataset, whatever part of it the run is about.
         others: what stands in the outputs besides the shards of this run.
+        remarks: what ops want the manifest to say.
     """
 
     plan: RunPlan
@@ -67,9 +66,9 @@ class PreparedRun:
     options: RunOptions
     main: Storage
     outputs: tuple[Storage, ...]
-    remarks: tuple[str, ...] = ()
-    main_paths: frozenset[str] = frozenset()
-    others: OtherShards = NO_OTHERS
+    main_paths: frozenset[str]
+    others: OtherShards
+    remarks: tuple[str, ...]
 
     @property
     def replaces(self) -> bool:
@@ -131,8 +130,15 @@ def prepare_run(pipeline: Pipeline, options: RunOptions) -> PreparedRun:
     listed = list_outputs(outputs)
     standings = stand_of_shards(plan, main, outputs, shards, listed, trust_listing=options.trust_listing)
     main_paths = frozenset(info.rel_path for info in everything)
-    prepared = PreparedRun(plan, prefixes, standings, options, main, outputs, remarks, main_paths)
-    return replace(prepared, others=_look_for_others(prepared, listed))
+    others = find_other_shards(
+        plan,
+        outputs,
+        listed,
+        main_paths,
+        {info.rel_path for info in shards},
+        trust_listing=options.trust_listing,
+    )
+    return PreparedRun(plan, prefixes, standings, options, main, outputs, main_paths, others, remarks)
 
 
 def execute_run(
@@ -174,8 +180,15 @@ def execute_run(
             listed,
             trust_listing=options.trust_listing,
         )
-        prepared = replace(prepared, standings=standings, plan=replace(prepared.plan, leased=True))
-        prepared = replace(prepared, others=_look_for_others(prepared, listed))
+        others = find_other_shards(
+            prepared.plan,
+            prepared.outputs,
+            listed,
+            prepared.main_paths,
+            {standing.shard.rel_path for standing in standings},
+            trust_listing=options.trust_listing,
+        )
+        prepared = replace(prepared, standings=standings, others=others, plan=replace(prepared.plan, leased=True))
         _refuse_states(prepared)
         if prepared.others.surplus:
             _logger.warning(
@@ -220,17 +233,6 @@ def refuse_to_harm(prepared: PreparedRun) -> None:
     """Raises RefusedError when somebody writes there now, or the options do not say what to do with what is there."""
     refuse_held(prepared.outputs, prepared.options.lease)
     _refuse_states(prepared)
-
-
-def _look_for_others(prepared: PreparedRun, listed: Sequence[Mapping[str, ObjectInfo]]) -> OtherShards:
-    return find_other_shards(
-        prepared.plan,
-        prepared.outputs,
-        listed,
-        prepared.main_paths,
-        {standing.shard.rel_path for standing in prepared.standings},
-        trust_listing=prepared.options.trust_listing,
-    )
 
 
 def _goes_on(options: RunOptions) -> bool:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sidecar_core.errors import AlignmentError, ShardError, StorageError
 from sidecar_core.problems import counted
-from sidecar_core.proof import choose_shards, compare_listings, proven_shard, write_receipt
+from sidecar_core.proof import choose_shards, compare_listings, null_count, proven_shard, write_receipt
 from sidecar_core.types import null_rows
 
 from sidecar_runtimes.content_checks import ContentChecks
@@ -222,7 +222,7 @@ def _column_stats(file: pq.ParquetFile, column: pa.Field) -> ColumnStats:
     """Counts nulls and NaN of a column; bytes are not read when their nulls are in the footer."""
     is_binary = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
     if is_binary:
-        counted = _null_count_from_footer(file.metadata, column.name)
+        counted = null_count(file.metadata, column.name)
         if counted is not None:
             return ColumnStats(file.metadata.num_rows, counted, 0)
     stats = ColumnStats()
@@ -231,20 +231,6 @@ def _column_stats(file: pq.ParquetFile, column: pa.Field) -> ColumnStats:
         nan = rows_not_finite(values)
         stats.add(ColumnStats(len(values), null_rows(values).true_count, 0 if nan is None else nan.true_count))
     return stats
-
-
-def _null_count_from_footer(metadata: pq.FileMetaData, name: str) -> int | None:
-    total = 0
-    for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        for index in range(row_group.num_columns):
-            chunk = row_group.column(index)
-            if chunk.path_in_schema != name:
-                continue
-            if chunk.statistics is None or chunk.statistics.null_count is None:
-                return None
-            total += chunk.statistics.null_count
-    return total
 
 
 def _listing_problems(listings: Listings) -> Iterator[ShardProblem]:
